@@ -1,7 +1,7 @@
 import FuseBridge
 import Settings
 
-/// Why a command ends: one sentence that names the thing and the remedy.
+/// Why a command ends: one sentence that names the cause and the remedy.
 struct CommandError: Error, CustomStringConvertible {
     let message: String
 

@@ -4,8 +4,8 @@ import FuseBridge
 import ObjectStorage
 import Settings
 
-/// The words that a shell offers, one a line; the shell picks those that begin right. For scripts/pailfs.bash, and not
-/// shown.
+/// The words that a shell offers as completions, one a line; the shell picks those with the typed prefix. For
+/// scripts/pailfs.bash; hidden from the help.
 struct CompleteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "complete", shouldDisplay: false)
 
@@ -47,7 +47,7 @@ struct CompleteCommand: ParsableCommand {
         }
     }
 
-    /// The command that the words lead to; what follows it is left out.
+    /// The command that the words lead to; the words after it are left out.
     private var command: any ParsableCommand.Type {
         var command: any ParsableCommand.Type = PailfsCommand.self
         for word in words {

@@ -2,7 +2,7 @@ import ArgumentParser
 import ObjectStorage
 import Settings
 
-/// What is set for a mount, and where.
+/// Shows the options that are set for a mount, and where.
 struct ConfigCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config", abstract: "Shows the options that are set and where, or describes them.",

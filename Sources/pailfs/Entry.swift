@@ -4,7 +4,7 @@ import CLinux
 import Glibc
 import Settings
 
-/// The start of the program: which of its spellings was used, and how errors are told.
+/// The start of the program: which of its spellings was used, and how errors are printed.
 enum Entry {
     static let version = "0.1.0"
 
@@ -36,16 +36,16 @@ enum Entry {
         }
     }
 
-    /// Opens those of descriptors 0 to 2 that are closed, as some daemons start programs: a file that got the number of one of
-    /// them would be written to in its place, or be closed with it.
+    /// Opens those of descriptors 0 to 2 that are closed, as some daemons start programs: otherwise a file would get one of these
+    /// numbers, and messages would be written into it, or it would be closed with it.
     private static func openStandardDescriptors() {
         for number in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where fcntl(number, F_GETFD) < 0 {
-            // The lowest number that is free, which is this one.
+            // open(2) returns the lowest free number, which is this one.
             _ = open("/dev/null", O_RDWR)
         }
     }
 
-    /// A line about something that a mount does without.
+    /// Prints a warning; the mount goes on without the thing it names.
     static func warn(_ text: String) { say("pailfs: warning: \(text)") }
 
     /// One sentence on standard error, and exit status 1.
@@ -54,14 +54,14 @@ enum Entry {
         exit(EXIT_FAILURE)
     }
 
-    /// Names what the bucket lacks; of very many the first ten.
+    /// Names files that the bucket lacks; of very many the first ten.
     static func sayUnstored(_ lines: [String]) {
         for line in lines.prefix(10) { say("pailfs: not stored: \(line)") }
         let rest = lines.count - 10
         if rest > 0 { say("pailfs: not stored: \(StatusText.count(rest, "more file")); the log names each") }
     }
 
-    /// One line on standard error, whatever others wrote of it.
+    /// Prints one line on standard error; control characters in it, which may come from elsewhere, are escaped.
     static func say(_ text: String) { write(Output.text(ByteString(text))) }
 
     private static func write(_ text: String) {
@@ -82,7 +82,7 @@ enum Entry {
         return variables
     }
 
-    /// What the system has as the home of a user (getpwuid_r(3)).
+    /// The home directory of a user in the system's database (getpwuid_r(3)).
     static func home(of user: UInt32) -> String? {
         var entry = passwd()
         var found: UnsafeMutablePointer<passwd>?

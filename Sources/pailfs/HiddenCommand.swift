@@ -2,7 +2,7 @@ import ArgumentParser
 import CLinux
 import Glibc
 
-/// The keys of a mounted directory that have no name there: with `names=raw` some have none.
+/// Lists the keys of a mounted directory that have no name there: with `names=raw` some have none.
 struct HiddenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "hidden", abstract: "Lists the keys of a directory that names=raw hides.",
@@ -13,7 +13,7 @@ struct HiddenCommand: ParsableCommand {
     @Argument(help: "A directory of a mount.") var directory: String
 
     mutating func run() throws {
-        // Linux knows no longer value of an attribute (XATTR_SIZE_MAX).
+        // No attribute value is longer (XATTR_SIZE_MAX).
         var value = [UInt8](repeating: 0, count: 65536)
         let count = getxattr(directory, "user.pailfs.hidden", &value, value.count)
         guard count >= 0 else {

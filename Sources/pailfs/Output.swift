@@ -2,9 +2,9 @@ import Basics
 import FoundationEssentials
 import Glibc
 
-/// What commands print: results only, on standard output.
+/// The output of commands: results only, on standard output.
 enum Output {
-    /// Control characters, which could be commands to a terminal, as `%XX`, those from U+0080 to U+009F as well.
+    /// Writes control characters, which could be commands to a terminal, as `%XX`, also those from U+0080 to U+009F.
     static func text(_ bytes: ByteString) -> String { text(bytes.bytes) }
 
     private static func text(_ bytes: [UInt8]) -> String {
@@ -21,7 +21,7 @@ enum Output {
         return String(decoding: clean, as: UTF8.self)
     }
 
-    /// One line for people, parts of which somebody else may have written: they must not make another.
+    /// One line for a terminal. Parts of it may come from elsewhere: they must not start another line.
     static func say(_ text: String) { print(Self.text(ByteString(text))) }
 
     /// A line with a name in it: as it is for a program, without control characters for a terminal.
@@ -42,7 +42,7 @@ enum Output {
         return String(decoding: try encoder.encode(document), as: UTF8.self)
     }
 
-    /// Bytes as they are: a name that is no UTF-8 arrives as such. When nobody reads any more the program ends.
+    /// Prints bytes as they are: a name need not be UTF-8. Ends the program when standard output is closed by its reader.
     static func line(_ bytes: ByteString) {
         guard write((bytes + "\n").bytes[...]) else { exit(EXIT_FAILURE) }
     }

@@ -30,7 +30,7 @@ struct PailfsCommand: ParsableCommand {
     }
 }
 
-/// What is mounted where, and how: the same for the command and for the process it starts.
+/// URL, mountpoint and options of a mount: the same for the command and for the process it starts.
 struct MountArguments: ParsableArguments {
     @Argument(help: "s3://bucket, s3://bucket/prefix, or s3:// for all buckets; also oss, cos, kodo, cssp, swift.")
     var url: String
@@ -60,7 +60,7 @@ struct MountCommand: ParsableCommand {
 
     mutating func run() throws {
         if Remounting.isAsked(arguments) { return try Remounting.run(arguments) }
-        // A new mount looks for itself.
+        // A new mount does not use the store that an earlier one has found.
         let environment = Entry.environment.filter { !MountRequest.keptVariables.contains($0.key) }
         let request = try MountRequest(arguments, environment: environment).keepingFound()
         for name in MountRequest.keptVariables {
@@ -91,7 +91,7 @@ struct ServeCommand: ParsableCommand {
     }
 }
 
-/// The process that keeps a mount and has another one serve it; started like `serve`.
+/// The process that holds a mount and has a worker serve it; started like `serve`.
 struct HoldCommand: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "hold", shouldDisplay: false)
 
@@ -103,14 +103,14 @@ struct HoldCommand: ParsableCommand {
     }
 }
 
-/// The process that serves a mount for a holder, which started it.
+/// The process that serves a mount for the holder that started it.
 struct WorkCommand: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "work", shouldDisplay: false)
 
     @OptionGroup var arguments: MountArguments
     @Option(help: .hidden) var directory: String
     @Flag(help: .hidden) var foreground = false
-    /// The mount is gone: stores what is left.
+    /// The mount is gone: the worker only stores the remaining files.
     @Flag(help: .hidden) var storing = false
     /// How the worker before this one died.
     @Option(help: .hidden) var predecessor: String?

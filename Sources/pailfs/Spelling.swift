@@ -1,13 +1,13 @@
 import ArgumentParser
 import Settings
 
-/// The spellings that mount(8) and fstab(5) use, as the one of the command.
+/// Converts the spellings of mount(8) and fstab(5) to those of the command.
 enum Spelling {
     /// The arguments for the parser, without the program's name; nil when there is nothing to do.
     static func normalized(_ arguments: [String]) throws(SettingsError) -> [String]? {
         var rest = Array(arguments.dropFirst())
         if let first = rest.first, ["-V", "version"].contains(first) { return ["--version"] }
-        // -h is for sizes there, and alone means what it means elsewhere.
+        // -h is an option of ls, for sizes; alone it means help, as elsewhere.
         if rest == ["ls", "-h"] { return ["ls", "--help"] }
         let name = arguments.first.map { $0.split(separator: "/").last.map(String.init) ?? "" } ?? ""
         if name.hasPrefix("mount.") {
@@ -20,8 +20,8 @@ enum Spelling {
         return [command] + (try MountSettings.replacingLongOptions(in: Array(rest.dropFirst())))
     }
 
-    /// What mount(8) passes to a helper: `spec dir [-sfnv] [-N namespace] [-o options] [-t type]`; nil when -f says that
-    /// it is only for show.
+    /// The arguments that mount(8) passes to a helper: `spec dir [-sfnv] [-N namespace] [-o options] [-t type]`; nil when -f asks
+    /// for no mount.
     private static func withoutMountFlags(_ arguments: [String]) -> [String]? {
         var result: [String] = []
         var rest = arguments[...]
@@ -40,7 +40,7 @@ enum Spelling {
         return result
     }
 
-    /// Refuses a word in the place of a command that names none.
+    /// Refuses a word in the place of a command that is no command.
     static func requireCommand(_ arguments: [String]) throws(UsageError) {
         var rest = arguments[...]
         if rest.first == "help" { rest = rest.dropFirst() }
@@ -65,7 +65,7 @@ enum Spelling {
     }
 }
 
-/// Why the words of a command line cannot be understood: one sentence.
+/// Why a command line cannot be parsed: one sentence.
 struct UsageError: Error {
     let message: String
 }

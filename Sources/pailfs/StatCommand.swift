@@ -2,7 +2,7 @@ import ArgumentParser
 import Basics
 import ObjectStorage
 
-/// What the store says of an object, a bucket or an account, one `name: value` a line.
+/// The store's record of an object, a bucket or an account, one `name: value` a line.
 struct StatCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "stat", abstract: "Shows the store's record of an object, a bucket or the buckets of an account.")
@@ -98,7 +98,7 @@ struct StatCommand: ParsableCommand {
         return lines
     }
 
-    /// How many parts made the object, where its ETag tells that: `DIGEST-NUMBER`.
+    /// The number of parts of the object, where its ETag shows it: `DIGEST-NUMBER`.
     static func parts(of etag: ETag) -> String? {
         let pieces = etag.text.split(separator: "-", omittingEmptySubsequences: false)
         guard pieces.count == 2, pieces[0].count == 32, pieces[0].allSatisfy(\.isHexDigit), Int(pieces[1]) != nil else {
@@ -107,7 +107,7 @@ struct StatCommand: ParsableCommand {
         return String(pieces[1])
     }
 
-    /// nil for what other lines tell.
+    /// nil for a checksum that another line shows.
     private static func text(_ checksum: ContentChecksum) -> String? {
         switch checksum {
         case .crc64ecma, .qetag: nil
@@ -115,7 +115,7 @@ struct StatCommand: ParsableCommand {
         }
     }
 
-    /// Tags and access control list. What the store lacks, or these credentials may not read, is left out.
+    /// Tags and access control list. Those that the store does not have, or that these credentials may not read, are left out.
     private static func properties(
         of key: ObjectKey, _ store: any ObjectStore
     ) async throws(ObjectStoreError) -> [Line] {

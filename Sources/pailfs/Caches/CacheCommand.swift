@@ -5,13 +5,13 @@ import Journaling
 import SQLite
 import Settings
 
-/// What cache directories hold, and less of it.
+/// Shows what cache directories hold, and frees their disk space.
 struct CacheCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cache", abstract: "Shows what caches hold, or frees their disk space.",
         subcommands: [Info.self, Prune.self])
 
-    /// Which ones.
+    /// The caches that the command is given.
     struct Choice: ParsableArguments {
         @Argument(help: "Paths in mounts, URLs as they were mounted, or cache or state directories of mounts.")
         var places: [String] = []

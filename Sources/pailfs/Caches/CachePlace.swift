@@ -9,11 +9,11 @@ import Settings
 struct CachePlace: Sendable {
     let place: DirectoryPair
 
-    /// Who has it.
+    /// The process that uses the directories.
     enum Holder {
-        /// Serves it, and answers.
+        /// A process that serves the mount, and answers.
         case mount(MountPlace, MountStatus)
-        /// Still stores what was written to a mount that is unmounted, and answers.
+        /// A process that still stores the files of a mount that is unmounted, and answers.
         case leaving(MountStatus)
         /// This command, as long as the value lives.
         case us(LocalDirectories)
@@ -45,7 +45,7 @@ struct CachePlace: Sendable {
 
     private init(_ place: DirectoryPair) { self.place = place }
 
-    /// Every one that options or the environment lead to, and those of this user's mounts.
+    /// All directories of mounts at the places that the options or the environment name, and those of this user's mounts.
     static func all(options: [String]) throws(CommandError) -> [CachePlace] {
         let environment = Entry.environment
         let settings: MountSettings
@@ -66,14 +66,14 @@ struct CachePlace: Sendable {
         return places.sorted { $0.state < $1.state }.map(CachePlace.init)
     }
 
-    /// The directory for this command alone, or whoever has it.
+    /// Locks the directory for this command, or returns the process that has it.
     func holder() throws(CommandError) -> Holder {
         do throws(JournalingError) { return .us(try LocalDirectories(existing: place)) } catch {
             let owner: UInt32
             switch error {
             case .held(_, _, let mountpoint?) where !place.directories.contains(mountpoint):
                 owner = LocalFileStatus.ourUser
-            // Root may look at it through the mount alone: what it makes in there would not be the user's.
+            // Root may only reach it through the mount: files that root made in there would not be the user's.
             case .foreign(_, let user) where LocalFileStatus.ourUser == 0: owner = user
             default: throw CommandError(error.description)
             }

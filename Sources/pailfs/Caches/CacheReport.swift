@@ -2,9 +2,9 @@ import Basics
 import FileSystem
 import Journaling
 
-/// What is in the directories of a mount; its names are those of `--json`.
+/// The contents of a mount's directories; the names are those of `--json`.
 struct CacheReport: Sendable, Codable {
-    /// What the bucket does not have.
+    /// Changes that the bucket does not have.
     struct Unsent: Sendable, Codable {
         /// Files that were acknowledged, or that programs are still writing.
         var files: Int
@@ -17,18 +17,18 @@ struct CacheReport: Sendable, Codable {
     var directory: String
     /// The directory of the journal and the files that are not stored.
     var state: String
-    /// nil when it is not mounted, and no process still stores what was written to a mount of it.
+    /// nil when it is not mounted, and no process still stores files of a mount of it.
     var url: String?
     /// nil when it is not mounted.
     var mountpoint: String?
     var pid: Int32?
-    /// Bytes of disk that blocks of stored objects take, which `prune` gives back.
+    /// Bytes on disk of blocks of stored objects; `prune` frees them.
     var cleanBytes: Int64
-    /// Bytes of disk of what was written and may not be in the bucket.
+    /// Bytes on disk of files that were written and may not be in the bucket.
     var stagedBytes: Int64
-    /// Of what is known of names and attributes, of the index of blocks, and of the journal.
+    /// Bytes on disk of cached names and attributes, of the index of blocks, and of the journal.
     var metadataBytes: Int64
-    /// nil, with the reason, when it cannot be told.
+    /// nil, with the reason in `problem`, when it cannot be read.
     var unsent: Unsent?
     var problem: String?
 
@@ -65,7 +65,7 @@ struct CacheReport: Sendable, Codable {
         } catch { problem = error.message }
     }
 
-    /// A few lines for people.
+    /// A few lines for a terminal.
     var text: String {
         var lines = [directory]
         if let url, let mountpoint {
@@ -101,7 +101,7 @@ struct CacheReport: Sendable, Codable {
 }
 
 extension CacheReport.Unsent {
-    /// What the process of a mount counts; nil when it does not.
+    /// The counts of the mount's process; nil when its status has none.
     fileprivate init?(of status: MountStatus) {
         guard let activity = status.activity else { return nil }
         self.init(

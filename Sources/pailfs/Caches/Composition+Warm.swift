@@ -4,8 +4,8 @@ import ObjectStorage
 import Synchronization
 
 extension Composition {
-    /// Reads the objects whose keys start with `prefix`, several at a time, into the cache, without a mount. Throws when
-    /// they cannot be listed; what else fails is in the tally.
+    /// Reads the objects whose keys start with `prefix`, several at a time, into the cache, without a mount. Throws when they
+    /// cannot be listed; other failures are in the tally.
     func warm(_ prefix: ByteString, jobs: Int, _ tally: WarmTally) throws(CommandError) {
         if tally.isShown { pool.start { [self] in await countAll(prefix, tally) } }
         do throws(ObjectStoreError) {
@@ -15,7 +15,7 @@ extension Composition {
         } catch { throw CommandError("the files to read cannot be listed: \(error)") }
     }
 
-    /// For the progress alone: the total stays unknown if a page cannot be had.
+    /// Counts for the progress display only: the total stays unknown if a page cannot be listed.
     private func countAll(_ prefix: ByteString, _ tally: WarmTally) async {
         var request = ListRequest(prefix: prefix)
         var progress = ListingProgress()
@@ -62,7 +62,7 @@ extension Composition {
                 tally.read(range.length)
                 offset = range.upperBound
             }
-            // What is closed before its last bytes have landed on the disk is given up.
+            // Closing drops the blocks whose bytes have not reached the disk.
             for _ in 0..<200 where !content.isComplete { try await Task.sleep(for: .milliseconds(5)) }
             tally.finished { content.isComplete }
         } catch { tally.failed(Output.text(object.key.bytes), "\(error)") }

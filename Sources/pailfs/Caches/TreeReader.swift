@@ -3,9 +3,9 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Reads every file at or below a path in a mount, several at a time, so that the mount keeps them.
+/// Reads every file at or below a path in a mount, several at a time, so that the mount caches them.
 ///
-/// One thread walks, the others read; what is found and not yet read is bounded. The mutex is a leaf.
+/// One thread walks the tree, the others read; the queue of files between them is bounded. Locks: the mutex is a leaf.
 final class TreeReader: Sendable {
     private static let mostWaiting = 1000
     private static let pieceBytes = 1 << 20
@@ -22,7 +22,7 @@ final class TreeReader: Sendable {
 
     init(_ tally: WarmTally) { self.tally = tally }
 
-    /// Returns when all is read; what was not is in the tally.
+    /// Returns when all files are read; failures are in the tally.
     func read(_ path: String, jobs: Int) {
         let ended = Semaphore()
         for _ in 0..<jobs {
@@ -45,7 +45,7 @@ final class TreeReader: Sendable {
         arrived.signal()
     }
 
-    /// nil when there is nothing more.
+    /// nil when there are no more files.
     private func next() -> ByteString? {
         arrived.wait()
         let (file, wasFull) = state.withLock { state in
@@ -58,7 +58,7 @@ final class TreeReader: Sendable {
     // MARK: reading
 
     private func read(_ file: ByteString, _ buffer: UnsafeMutableRawBufferPointer) {
-        // Around the page cache, whose pages would keep the mount from being asked.
+        // O_DIRECT: a read from the kernel's page cache would not reach the mount.
         let flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | linux_o_direct
         let descriptor = open(file.path, flags)
         guard descriptor >= 0 else { return tally.failed(Output.text(file), Self.reason()) }
@@ -70,7 +70,7 @@ final class TreeReader: Sendable {
             if count == 0 { break }
             tally.read(Int64(count))
         }
-        // What is closed before its last bytes have landed on the disk is given up.
+        // Closing drops the blocks whose bytes have not reached the disk.
         for _ in 0..<20 where !Self.isCached(file) { usleep(5000) }
         tally.finished { Self.isCached(file) }
     }
@@ -80,7 +80,7 @@ final class TreeReader: Sendable {
         return getxattr(file.path, "user.pailfs.cached", &value, 1) != 1 || value != UInt8(ascii: "0")
     }
 
-    /// What the mount knows of an error is more than its number.
+    /// The mount's description of an error says more than the errno.
     private static func reason(_ descriptor: Int32? = nil) -> String {
         let text = String(cString: strerror(errno))
         let known = descriptor.flatMap { attribute("user.pailfs.lasterror", of: $0) }

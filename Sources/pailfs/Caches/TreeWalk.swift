@@ -39,7 +39,7 @@ enum TreeWalk {
             if name == "." || name == ".." { continue }
             switch Int(entry.pointee.d_type) {
             case Int(DT_DIR): directories.append(directory + "/" + name)
-            // A link is no content of its own.
+            // Only regular files: a symbolic link has no content of its own.
             case Int(DT_REG): found(directory + "/" + name)
             default: break
             }
@@ -48,7 +48,7 @@ enum TreeWalk {
 }
 
 extension ByteString {
-    /// For system calls: paths need not be UTF-8.
+    /// The path for system calls: it need not be UTF-8.
     var path: [CChar] { bytes.map(CChar.init(bitPattern:)) + [0] }
 
     fileprivate init(bytes pointer: UnsafePointer<CChar>) {

@@ -51,7 +51,8 @@ struct WarmCommand: ParsableCommand {
         if let unstored { throw unstored }
     }
 
-    /// Another thread counts what there is to read, if a terminal shows it: that asks for names only, which reading needs too.
+    /// While a terminal shows the progress, another thread counts the files: that only lists names, which reading has to do
+    /// anyway.
     private static func read(_ path: String, jobs: Int, _ tally: WarmTally) {
         if tally.isShown {
             startThread(name: "count") {
@@ -66,8 +67,8 @@ struct WarmCommand: ParsableCommand {
         place.path.isEmpty ? place.mountpoint.path : "\(place.mountpoint.path)/\(place.path)"
     }
 
-    /// Through the mount that has the URL's cache, or without one in the cache itself. Answers with what an earlier mount had
-    /// left to store and could not be stored now.
+    /// Reads through the mount that has the URL's cache, or without one into the cache itself. Returns an error for files of an
+    /// earlier mount that could not be stored now.
     private func warm(url: String, _ tally: WarmTally) throws(CommandError) -> CommandError? {
         let request = try MountRequest(
             url: url, mountpoint: "", options: location.options, environment: Entry.environment)

@@ -2,43 +2,43 @@ import Basics
 import Glibc
 import Synchronization
 
-/// What `pailfs warm` has read so far, and how it tells. Several threads count; its mutex is a leaf.
+/// The counts of `pailfs warm` so far, and its progress display. Several threads count. Locks: the mutex is a leaf.
 final class WarmTally: Sendable {
     private struct Figures {
         var files = 0
         var bytes: Int64 = 0
         var failures = 0
-        /// Read, and not on disk when that was looked at: it may have been on its way.
+        /// Files that were read and were not wholly on disk when that was checked: their last bytes may still be on the way.
         var late: [@Sendable () -> Bool] = []
         var unkept = 0
-        /// Of what is to be read, as far as it is counted.
+        /// The total of files to read, as far as it is counted.
         var expectedFiles = 0
         var expectedBytes: Int64 = 0
         var uncounted: Int
     }
 
-    /// Failures that are named; the rest are counted.
+    /// Most failures that are named; the rest are only counted.
     private static let mostNames = 100
-    /// Files that are looked at again.
+    /// Most files in `late`.
     private static let mostLate = 256
-    /// Times that the last of them are looked at.
+    /// How often `settle` checks them.
     private static let mostLooks = 60
 
     private let figures: Mutex<Figures>
-    /// Whether a terminal shows how far it is: only then it is worth counting what there is to read.
+    /// Whether a terminal shows the progress: only then are the files to read counted.
     let isShown: Bool
 
-    /// `places` are counted one by one, and the total is known when all are.
+    /// The total is known when each of `places` is counted.
     init(places: Int, isShown: Bool = isatty(STDERR_FILENO) == 1) {
         figures = Mutex(Figures(uncounted: places))
         self.isShown = isShown
     }
 
     var failures: Int { figures.withLock { $0.failures } }
-    /// Files that were read and are not kept, of those before the last `settle`.
+    /// Files that were read and are not cached, of those before the last `settle`.
     var unkept: Int { figures.withLock { $0.unkept } }
 
-    /// Looks again for what was still on its way to the disk, and waits for it, but not for long.
+    /// Checks again the files whose bytes were still on the way to the disk, and waits for them for a limited time.
     func settle() {
         var late = figures.withLock { figures in
             defer { figures.late = [] }
@@ -52,7 +52,7 @@ final class WarmTally: Sendable {
         figures.withLock { $0.unkept += count }
     }
 
-    /// A file that is to be read.
+    /// Counts a file that is to be read.
     func expect(_ bytes: Int64) {
         figures.withLock { figures in
             figures.expectedFiles += 1
@@ -65,7 +65,7 @@ final class WarmTally: Sendable {
 
     func read(_ bytes: Int64) { figures.withLock { $0.bytes += bytes } }
 
-    /// `isKept` tells whether all of the file is in the cache; it may be asked again, on another thread.
+    /// `isKept` returns whether all of the file is in the cache; it may be called again, on another thread.
     func finished(_ isKept: @escaping @Sendable () -> Bool) {
         let isThere = isKept()
         var oldest: (@Sendable () -> Bool)?
@@ -74,7 +74,7 @@ final class WarmTally: Sendable {
             if isThere { return }
             figures.late.append(isKept)
             guard figures.late.count > Self.mostLate else { return }
-            // This one has had the time of all the others.
+            // This file has had the longest time to reach the disk.
             oldest = figures.late.removeFirst()
         }
         if let oldest, !oldest() { figures.withLock { $0.unkept += 1 } }
@@ -94,7 +94,7 @@ final class WarmTally: Sendable {
             + (now.failures > 0 ? ", \(now.failures) failed" : "")
     }
 
-    /// How far it is after `elapsed`: once everything is counted with a total, a bar and the time that the rest takes at this
+    /// The progress after `elapsed`. Once everything is counted, it has a total, a bar and the time that the rest takes at this
     /// rate.
     func progress(after elapsed: Duration, _ style: StatusStyle) -> String {
         let now = figures.withLock { $0 }
@@ -110,7 +110,7 @@ final class WarmTally: Sendable {
         return "\(line), \(DurationText.format(.seconds(max(1, left.components.seconds)))) left"
     }
 
-    /// Runs `work`, and shows on a terminal how far it is.
+    /// Runs `work`, and shows its progress on a terminal.
     func watch(_ work: () throws(CommandError) -> Void) throws(CommandError) {
         let isDone = Semaphore()
         let hasEnded = Semaphore()
@@ -132,7 +132,7 @@ final class WarmTally: Sendable {
         try work()
     }
 
-    /// Of the terminal on standard error; the last one is left free, so that the line does not wrap.
+    /// Columns of the terminal on standard error, less one, so that the line does not wrap.
     private static var columns: Int {
         var window = winsize()
         let isKnown = ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &window) == 0 && window.ws_col > 1

@@ -3,16 +3,17 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Takes the connections of a listening socket: each on a thread of its own, a few at a time, the others closed at once.
+/// Accepts the connections of a listening socket: each on a thread of its own, a few at a time; more are closed at once.
 ///
-/// Owns the socket from `init` to `stop`. Nothing of the mount waits for any of them. The mutex is a leaf.
+/// Owns the socket from `init` to `stop`. The mount does not wait for any connection. Locks: the mutex is a leaf.
 final class ConnectionServer: Sendable {
     private struct State {
         var isStopped = false
         var connections: Set<Int32> = []
     }
 
-    /// Talks to one peer; the connection is closed when it returns. The second argument tells whether anybody wants more.
+    /// Talks to one peer; the connection is closed when it returns. The second argument returns whether the peer still waits for
+    /// an answer.
     typealias Conversation = @Sendable (Int32, _ isWanted: @escaping @Sendable () -> Bool) -> Void
 
     private static let mostConnections = 16
@@ -23,13 +24,13 @@ final class ConnectionServer: Sendable {
     private let state = Mutex(State())
     private let left = Semaphore()
 
-    /// `name` is that of the threads.
+    /// `name` is the name of the threads.
     init(_ socket: Int32, name: String, _ talk: @escaping Conversation) {
         (self.socket, self.name, self.talk) = (socket, name, talk)
         startThread(name: name) { [self] in accept() }
     }
 
-    /// Nothing is answered any more. Waits for those that are being served, but not for ever.
+    /// Ends all connections. Waits for the requests that are being served, for a limited time.
     func stop() {
         state.withLock { state in
             state.isStopped = true
@@ -51,7 +52,7 @@ final class ConnectionServer: Sendable {
             }
             guard peer >= 0 else {
                 if -peer == EINVAL || -peer == EBADF { return }
-                // Out of descriptors or memory: others give some back.
+                // Out of descriptors or memory: other connections free some.
                 usleep(100_000)
                 continue
             }

@@ -7,7 +7,7 @@ final class ControlConnection {
     private let socket: Int32
     private let place: ControlPlace
 
-    /// nil when nobody listens there, or somebody other than the mount's owner.
+    /// nil when no process listens there, or one of another user than the mount's owner.
     init?(_ place: ControlPlace, owner: UInt32) {
         let socket = linux_local_connect(place.directory, place.name)
         guard socket >= 0 else { return nil }
@@ -21,7 +21,7 @@ final class ControlConnection {
 
     deinit { close(socket) }
 
-    /// One question, one answer. `mountpoint` is for messages.
+    /// Sends a request and waits for its answer. `mountpoint` is for messages.
     func ask(
         _ request: ControlRequest, within deadline: Duration?, of mountpoint: String
     ) throws(CommandError) -> ControlAnswer {

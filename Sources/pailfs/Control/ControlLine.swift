@@ -3,7 +3,7 @@ import CLinux
 import FoundationEssentials
 import Glibc
 
-/// Lines of JSON on a local socket: bounded in length and time, whoever is at the other end.
+/// Lines of JSON on a local socket, with limits of length and time that hold for any peer.
 enum ControlLine {
     static let version = 1
     /// Bytes of a request; a path has at most a few thousand.
@@ -17,14 +17,14 @@ enum ControlLine {
         case tooLong
         case tooLate
         case broken(Int32)
-        /// Asked between waits, the reader did not want it any more.
+        /// `isWanted` became false while the reader waited.
         case unwanted
     }
 
-    /// How often a wait looks whether it is still wanted.
+    /// How often a wait checks `isWanted`.
     private static let slice = 200
 
-    /// Reads up to the first newline. Without a deadline it waits as long as `isWanted`.
+    /// Reads up to the first newline. Without a deadline it waits as long as `isWanted` returns true.
     static func read(
         _ socket: Int32, atMost limit: Int, within deadline: Duration?, isWanted: () -> Bool = { true }
     ) throws(Failure) -> [UInt8] {
@@ -52,7 +52,7 @@ enum ControlLine {
         }
     }
 
-    /// False when the other end does not take it.
+    /// False when the peer does not take the line.
     @discardableResult
     static func write(_ line: [UInt8], to socket: Int32) -> Bool {
         var rest = (line + [UInt8(ascii: "\n")])[...]
@@ -69,7 +69,7 @@ enum ControlLine {
         (try? JSONEncoder().encode(ControlEnvelope(content))).map { Array($0) }
     }
 
-    /// nil for anything that is no such message of this version.
+    /// nil for a line that is no such message of this version.
     static func decode<Content: Codable & Sendable>(_ line: [UInt8]) -> Content? {
         guard let envelope = try? JSONDecoder().decode(ControlEnvelope<Content>.self, from: Data(line)),
             envelope.version == version

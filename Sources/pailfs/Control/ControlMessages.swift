@@ -4,34 +4,34 @@ import FileSystem
 import Journaling
 import ObjectStorage
 
-/// What a command asks of the process that serves a mount: one line of JSON.
+/// A command's request to the process that serves a mount: one line of JSON.
 ///
 /// Paths are below the mountpoint, without a slash in front.
 enum ControlRequest: Sendable, Codable {
     case status
-    /// Everything dirty at or below the path goes to the store; the answer comes when it is there if `waits`.
+    /// Stores everything dirty at or below the path. If `waits`, the answer comes when it is stored.
     case flush(path: ByteString, waits: Bool)
     case explain(path: ByteString)
-    /// The next use of what is at or below the path asks the store.
+    /// Makes the next use of anything at or below the path ask the store.
     case refresh(path: ByteString)
-    /// Where in the bucket a path is, and how the mount gets there.
+    /// Returns where in the bucket a path is, and how the mount reaches the bucket.
     case locate(path: ByteString)
-    /// A command changed the path's object at the store, or the one with that key below the mount's prefix, and with a slash at
-    /// its end what is below; `key` is newer than the version.
+    /// A command has changed the path's object at the store or, if `key` is set, the object with that key below the mount's
+    /// prefix, and with a slash at the key's end all objects below it. `key` is newer than the version.
     case changed(path: ByteString, key: ByteString?)
-    /// Lists of options, as of `-o`, that go from now on.
+    /// Changes options, in lists as of `-o`, from now on.
     case set(options: [String])
-    /// Cached blocks go until at most so many bytes of disk are theirs.
+    /// Evicts cached blocks until they take at most so many bytes of disk.
     case prune(toBytes: Int64)
-    /// Files that a crash left unacknowledged.
+    /// Lists the files that a crash left unacknowledged.
     case recoverable
-    /// Writes one of those, by its number, to a new file; `evenIfPartial` is newer than the version.
+    /// Writes one of these files, by its number, to a new file; `evenIfPartial` is newer than the version.
     case save(file: Int64, path: String, evenIfDoubtful: Bool, evenIfPartial: Bool?)
     case commit(file: Int64, evenIfDoubtful: Bool)
     case discard(file: Int64)
 }
 
-/// What the process answers: one line of JSON.
+/// The answer of the process: one line of JSON.
 enum ControlAnswer: Sendable, Codable {
     case status(MountStatus)
     case flushed(FlushResult)
@@ -39,7 +39,7 @@ enum ControlAnswer: Sendable, Codable {
     case located(ObjectPlace)
     case recoverable([RecoverableLine])
     case done
-    /// Which bytes a file that was saved lacks.
+    /// The ranges that a saved file lacks.
     case partlySaved(missing: String)
     /// One sentence.
     case failed(String)
@@ -52,7 +52,7 @@ extension ControlAnswer {
     }
 }
 
-/// A request with the version of its spelling: commands and mounts of different versions tell each other so.
+/// A request with the version of the protocol: a command and a mount of different versions detect that by it.
 struct ControlEnvelope<Content: Codable & Sendable>: Codable, Sendable {
     var version = ControlLine.version
     var content: Content
@@ -64,50 +64,51 @@ struct ControlEnvelope<Content: Codable & Sendable>: Codable, Sendable {
 struct MountStatus: Sendable, Codable {
     struct Cache: Sendable, Codable {
         var directory: String
-        /// Where the journal and files that are not stored are; nil of earlier versions of this program: in `directory`.
+        /// The directory of the journal and of files that are not stored; earlier versions of this program send nil: it is
+        /// `directory`.
         var state: String?
-        /// Bytes on disk of blocks and of files that are not stored, together, and the most they may be.
+        /// Bytes on disk of blocks and of files that are not stored, together, and their limit.
         var usedBytes: Int64
         var limitBytes: Int64
     }
 
-    /// Memory that holds bytes of objects, kept to be used again included, and the most it may be.
+    /// Memory for bytes of objects, free buffers included, and its limit.
     struct Memory: Sendable, Codable {
         var usedBytes: Int64
         var limitBytes: Int64
     }
 
-    /// Who waits for the store.
+    /// Files and requests that wait for the store.
     struct Queue: Sendable, Codable {
         var uploadingFiles: Int
-        /// Acknowledged, and not begun.
+        /// Files that are acknowledged and whose upload has not begun.
         var waitingFiles: Int
-        /// Because enough others are in flight.
+        /// Requests that wait because enough others are in flight.
         var waitingRequests: Int
     }
 
-    /// Bytes of bodies that went to the store and came from it since the process began, while they move.
+    /// Bytes of bodies sent to the store and received from it since the process began, counted while they are transferred.
     struct Traffic: Sendable, Codable {
         var sentBytes: Int64
         var receivedBytes: Int64
     }
 
-    /// What the mount may at most at this time of day, a second; nil where nothing limits it.
+    /// The mount's limits a second at this time of day; nil where there is none.
     struct Limits: Sendable, Codable {
         var uploadBytes: Int64?
         var downloadBytes: Int64?
         var requests: Int64?
     }
 
-    /// What the requests since the process began cost at list prices, about: traffic and storage are not in it.
+    /// Approximate cost of the requests since the process began, at list prices, without traffic and storage.
     struct Cost: Sendable, Codable {
         var amount: Double
         var currency: String
-        /// Writes, copies and listings; the rest; and those that cost nothing.
+        /// `writeRequests`: writes, copies and listings; `freeRequests`: those that cost nothing; `readRequests`: the rest.
         var writeRequests: Int
         var readRequests: Int
         var freeRequests: Int
-        /// Of the list: its region, and its year and month.
+        /// Region, and year and month, of the price list.
         var region: String
         var month: String
     }
@@ -118,14 +119,14 @@ struct MountStatus: Sendable, Codable {
         var failures: Int
         var retries: Int
         var inFlight: Int
-        /// Of those that succeeded; nil without one.
+        /// Times of the requests that succeeded; nil without one.
         var medianMilliseconds: Double?
         var p99Milliseconds: Double?
     }
 
     enum State: String, Sendable, Codable {
         case serving
-        /// Its process does not answer.
+        /// The process does not answer.
         case silent
     }
 
@@ -135,14 +136,14 @@ struct MountStatus: Sendable, Codable {
     var pid: Int32?
     /// ISO 8601.
     var since: String?
-    /// Of the program that serves it.
+    /// The version of the program that serves the mount.
     var program: String?
     /// `remote` or `local`.
     var durable: String?
     var readOnly: Bool?
     /// Options that were changed after the mount.
     var changes: [String]?
-    /// How the server was seen to depart from its protocol.
+    /// How the server has departed from its protocol.
     var departures: [String]?
     var cache: Cache?
     var memory: Memory?
@@ -166,16 +167,16 @@ extension MountStatus.Cost {
     }
 }
 
-/// What became of a flush.
+/// The result of a flush.
 struct FlushResult: Sendable, Codable {
     struct Unstored: Sendable, Codable {
         var path: String
         var reason: String
     }
 
-    /// Files that were not in the bucket when it began.
+    /// Files that were not in the bucket when the flush began.
     var files: Int
-    /// Names at most `mostNames` of them.
+    /// At most `mostNames` of the files that were not stored.
     var unstored: [Unstored]
     var unstoredFiles: Int
 

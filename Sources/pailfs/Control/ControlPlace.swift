@@ -10,7 +10,7 @@ struct ControlPlace: Sendable, Hashable {
 
     private static let suffix = ".control"
 
-    /// Of the mount that `process` begins and ends with: the one that keeps it, or this one.
+    /// The socket of a mount on `mountpoint` that `process` stands for: the holder of the mount, or this process.
     init(of mountpoint: Mountpoint, process: pid_t) {
         directory = MountRecord.directory
         name = MountRecord.prefix(of: mountpoint) + "\(process)" + Self.suffix
@@ -23,12 +23,12 @@ struct ControlPlace: Sendable, Hashable {
     /// The process that made it.
     var pid: Int32? { name.dropLast(Self.suffix.count).split(separator: ".").last.flatMap { Int32($0) } }
 
-    /// Those of a user's mounts, on one mountpoint or on all, the newest first; dead ones among them.
+    /// The sockets of a user's mounts, on one mountpoint or on all, the newest first; dead ones among them.
     static func all(of user: UInt32, on mountpoint: Mountpoint?) -> [ControlPlace] {
         let prefix = mountpoint.map { ByteString(MountRecord.prefix(of: $0)) } ?? ""
         var found: [(place: ControlPlace, made: Timestamp)] = []
         for directory in MountRecord.directories(of: user) {
-            // What another user could have put there is not asked.
+            // A directory that another user could have written to is skipped.
             guard MountRecord.isTrusted(directory, for: user) else { continue }
             for name in (try? Directory.names(in: directory)) ?? []
             where name.hasPrefix(prefix) && name.hasSuffix(ByteString(suffix)) {
@@ -41,7 +41,7 @@ struct ControlPlace: Sendable, Hashable {
         return found.sorted { $0.made > $1.made }.map(\.place)
     }
 
-    /// Removes what processes left that were killed; of one that is not seen from here its record would be there.
+    /// Removes the sockets of killed processes. A process that is not visible from here would still have its record.
     static func removeDead() {
         for place in all(of: LocalFileStatus.ourUser, on: nil) where place.isDead {
             if access(String(place.path.dropLast(suffix.count)), F_OK) != 0 { try? File.remove(place.path) }

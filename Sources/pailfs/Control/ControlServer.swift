@@ -5,11 +5,10 @@ import Logging
 
 /// The mount's end of the control connection: a local socket beside the mount's record.
 ///
-/// Serves the user that mounts, and root; one request a connection. What comes in is bounded in length and time. Owns the
-/// socket and its name from `init` to `stop`; a killed process leaves the name behind, which the next mount on the same
-/// place removes.
+/// Serves the user that mounts, and root; one request a connection. Requests are bounded in length and time. Owns the socket and
+/// its name from `init` to `stop`; a killed process leaves the name behind, which the next mount on the same place removes.
 final class ControlServer: Sendable {
-    /// For a request to arrive.
+    /// How long a request may take to arrive.
     private static let patience = Duration.seconds(5)
 
     private let place: ControlPlace
@@ -26,7 +25,7 @@ final class ControlServer: Sendable {
         }
     }
 
-    /// Nothing is answered any more. Waits for those that are being served, but not for ever.
+    /// Ends all connections. Waits for the requests that are being served, for a limited time.
     func stop() {
         try? File.remove(place.path)
         server.stop()
@@ -42,7 +41,8 @@ final class ControlServer: Sendable {
         }
         let answer: ControlAnswer
         do throws(ControlLine.Failure) {
-            // A peer that has said all and waits may look like one that is gone; what was said counts.
+            // A peer that has shut down its writing side and waits looks like one that is gone: the request is carried out all
+            // the same.
             let line = try ControlLine.read(peer, atMost: ControlLine.longestRequest, within: patience)
             if let request: ControlRequest = ControlLine.decode(line) {
                 answer = service.answer(request, isWanted: isWanted)

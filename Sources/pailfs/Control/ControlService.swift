@@ -7,9 +7,9 @@ import Metadata
 import ObjectStorage
 import Synchronization
 
-/// What a mount answers to commands. Each call comes on a thread that nothing else waits for.
+/// A mount's answers to commands. Each call comes on a thread that nothing else waits for.
 struct ControlService: Sendable {
-    /// Of one mount, constant.
+    /// Constants of one mount.
     struct Identity: Sendable {
         var url: String
         var mountpoint: String
@@ -20,15 +20,15 @@ struct ControlService: Sendable {
         var place: DirectoryPair
     }
 
-    /// Who counts what a status shows beside the files.
+    /// The sources of the figures that a status shows beside the files.
     struct Figures: Sendable {
         var meter: RequestMeter
         var traffic: HTTPTraffic
         var throttle: Throttle
         var ledger: SpaceLedger
-        /// Between which the memory for bytes of objects is divided.
+        /// The budgets between which the memory for bytes of objects is divided.
         var memory: [MemoryBudget]
-        /// nil where requests have no price that is known.
+        /// nil where the prices of requests are not known.
         var prices: RequestPrices?
     }
 
@@ -44,7 +44,7 @@ struct ControlService: Sendable {
     /// nil without a mount.
     var live: LiveSettings?
 
-    /// `isWanted` tells whether anybody still waits for the answer.
+    /// `isWanted` returns whether the command still waits for the answer.
     func answer(_ request: ControlRequest, isWanted: @escaping @Sendable () -> Bool) -> ControlAnswer {
         switch request {
         case .status: return .status(status())
@@ -96,7 +96,7 @@ struct ControlService: Sendable {
         }
     }
 
-    /// Does something that may wait.
+    /// Carries out a request that may wait.
     private func act(
         _ isWanted: @Sendable () -> Bool,
         _ body: @escaping @Sendable () async throws(FileSystemError) -> ControlAnswer
@@ -183,7 +183,7 @@ struct ControlService: Sendable {
         return .flushed(FlushResult(files: files, unstored: Array(names), unstoredFiles: unstored.count))
     }
 
-    /// Runs work on the pool and waits for it here; nil, with the work cancelled, when nobody wants it any more.
+    /// Runs work on the pool and waits for it here; nil, with the work cancelled, when the command no longer waits.
     private func wait<Value: Sendable>(
         _ isWanted: @Sendable () -> Bool, _ work: @escaping @Sendable () async -> Value
     ) -> Value? {

@@ -5,10 +5,11 @@ import Glibc
 import Journaling
 import Staging
 
-/// What is left of a journal that cannot be used: every file that it still names, acknowledged or not, to be shown and saved.
+/// The readable rest of a journal that cannot be used: every file that it still names, acknowledged or not, to be listed and
+/// saved.
 ///
-/// Nothing in the directory is changed. Bytes that were kept in the journal itself are written to a private directory
-/// of their own, which goes with this.
+/// Nothing in the directory is changed. Bytes that were kept in the journal itself are written to a private directory, which is
+/// removed with this object.
 final class JournalRemains {
     let files: [RecoverableFile]
     private let path: String
@@ -17,7 +18,7 @@ final class JournalRemains {
     private let nameless: [String]
     private let scratch: String
 
-    /// `directory` is that of the state, which the caller has locked, `path` the journal in it.
+    /// `directory` is the state directory, which the caller has locked, `path` the journal in it.
     init(of path: String, in directory: String) throws(JournalingError) {
         self.path = path
         let parent = Entry.environment["TMPDIR"].flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
@@ -39,7 +40,7 @@ final class JournalRemains {
         nameless = present.map(\.description).filter { Int($0) != nil && !named.contains($0) }.sorted()
     }
 
-    /// The files that have rows; bytes that were kept beside those are written to `scratch`.
+    /// The files that have rows; bytes that the journal itself has of them are written to `scratch`.
     private static func files(
         _ salvage: JournalSalvage, stagedIn staging: String, small scratch: String
     ) throws(JournalingError) -> [RecoverableFile] {
@@ -63,14 +64,14 @@ final class JournalRemains {
 
     deinit { try? FileManager.default.removeItem(atPath: scratch) }
 
-    /// For people, before what they asked for.
+    /// Prints on standard error what is lost, before the command's own output.
     func explain() {
         Entry.say("pailfs: the journal \(path) is damaged; the files that it still shows can be listed and saved")
         for what in lost { Entry.say("pailfs: lost: \(what)") }
         for name in nameless { Entry.say("pailfs: lost: the key of the file whose bytes are in staging/\(name)") }
     }
 
-    /// To whoever wants more than that.
+    /// The error for a command that needs more than listing and saving.
     var refusal: CommandError {
         CommandError(
             "the journal \(path) is damaged; run \"pailfs recover save\", then move its directory away and mount again"

@@ -8,21 +8,20 @@ import ObjectStorage
 import Settings
 import Synchronization
 
-/// Options that change while the bucket is mounted, and what they act on.
+/// Options that change while the bucket is mounted, and the objects that they configure.
 ///
-/// What was changed is written to a file of the state directory, so that a worker that takes the mount over goes on with
-/// it; a new mount begins with its own options. The mutex is a leaf; one change at a time is let
-/// through the gate.
+/// The changes are written to a file of the state directory, so that a worker that takes the mount over has them too; a new mount
+/// begins with its own options. Locks: the mutex is a leaf; the gate admits one change at a time.
 final class LiveSettings: Sendable {
     private struct State {
         var settings: MountSettings
-        /// As they were given.
+        /// The changed options, as the user wrote them.
         var changes: [String]
     }
 
     private let state: Mutex<State>
     private let changing = TaskGate()
-    /// Transfers that there are connections for.
+    /// The number of connections for transfers.
     private let mostTransfers: Int
     private let file: String
     private let level: LogThreshold
@@ -48,10 +47,10 @@ final class LiveSettings: Sendable {
         if request.changes.isEmpty { try? File.remove(file) }
     }
 
-    /// What is set otherwise than it was mounted.
+    /// The options that differ from those of the mount.
     var changes: [String] { state.withLock { $0.changes } }
 
-    /// Takes lists of options as of `-o`: all of them or, with a sentence, none.
+    /// Changes options, in lists as of `-o`: either all of them, or none and an error.
     func change(_ lists: [String]) throws(CommandError) {
         while !changing.tryEnter(alone: true) { usleep(10_000) }
         defer { changing.leave(alone: true) }
@@ -75,7 +74,7 @@ final class LiveSettings: Sendable {
         apply(new.settings, over: old)
     }
 
-    /// The last value of each option.
+    /// The lists with the last value of each option only.
     private static func merged(_ old: [String], _ new: [String]) -> [String] {
         var values: [(name: Substring, item: String)] = []
         for item in old + new.flatMap({ $0.split(separator: ",").map(String.init) }) {
@@ -96,11 +95,11 @@ final class LiveSettings: Sendable {
         metadata.limit = LocalDirectories.metadataShare(of: new.cacheSize)
         metadata.ttl = new.ttl
         fileSystem.setPartSize(new.partSize)
-        // The kernel was told how long to believe what it has.
+        // The kernel caches attributes for the old, longer time: they are invalidated.
         if new.ttl < old.ttl { _ = try? fileSystem.distrust(.root) }
     }
 
-    /// What an earlier worker of a mount left.
+    /// The changes that an earlier worker of a mount left.
     static func kept(in directory: String) -> [String] {
         guard let bytes = try? File(directory + fileName).read(atMost: 64 << 10) else { return [] }
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)

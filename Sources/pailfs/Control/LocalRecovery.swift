@@ -8,11 +8,11 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// `pailfs recover` where nothing is mounted: the directory of the state is this command's meanwhile.
+/// `pailfs recover` where nothing is mounted: this command has the lock of the state directory meanwhile.
 ///
-/// Listing and discarding need the journal alone, and so does saving what is wholly here. For anything else the rooms of a
-/// mount are put together without one, and the other files that the journal has acknowledged are stored with it. Of a damaged journal
-/// everything that it still tells can be listed and saved, and nothing else.
+/// Listing and discarding need the journal alone, and so does saving a file whose bytes are all on this disk. Anything else
+/// composes all that a mount has, without a session, and stores the journal's other acknowledged files as well. With a damaged
+/// journal, the files that are still readable can be listed and saved, and nothing else.
 final class LocalRecovery {
     private enum State {
         case journal(CacheDirectoryLock, Journal)
@@ -64,7 +64,7 @@ final class LocalRecovery {
             }
             return .done
         case (.journal(_, let journal), .save(let number, let path, let evenIfDoubtful, let evenIfPartial)):
-            // Where the store is not known nothing more can be had of it.
+            // Without the request the store is unknown: missing bytes cannot be fetched.
             let isPartial = evenIfPartial == true && self.request == nil
             guard let file = try files(journal).first(where: { $0.id.rawValue == number }),
                 file.missing.isEmpty && file.uploaded.isEmpty || isPartial,
@@ -76,8 +76,8 @@ final class LocalRecovery {
         return try compose().answer(request) { true }
     }
 
-    /// Stores the other acknowledged files, and gives the directory back. To be called at the end; throws when something of that
-    /// could not be stored.
+    /// Stores the other acknowledged files, and releases the directory. Call it at the end; throws when a file could not be
+    /// stored.
     func finish() throws(CommandError) {
         defer { state = nil }
         switch state {
@@ -90,7 +90,7 @@ final class LocalRecovery {
         }
     }
 
-    /// Of rows that acknowledge nothing, those with a change that is here.
+    /// The unacknowledged rows with a change on this disk.
     private func files(_ journal: Journal) throws(CommandError) -> [RecoverableFile] {
         let contents: JournalContents
         do { contents = try journal.contents() } catch { throw CommandError("\(error)") }
@@ -110,7 +110,7 @@ final class LocalRecovery {
         }
     }
 
-    /// Everything a mount is made of but the mount.
+    /// Composes everything that a mount has, without a session.
     private func compose() throws(CommandError) -> ControlService {
         guard let request else {
             throw CommandError(
@@ -118,7 +118,7 @@ final class LocalRecovery {
             )
         }
         if case .journal(_, let journal)? = state { journal.close() }
-        // The lock goes with it, and is taken again at once.
+        // Releases the lock, which the composition takes again at once.
         state = nil
         let mountpoint: Mountpoint
         do { mountpoint = try Mountpoint(directory) } catch { throw CommandError(error) }

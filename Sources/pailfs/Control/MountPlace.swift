@@ -3,17 +3,17 @@ import FuseBridge
 import Glibc
 import Synchronization
 
-/// A path as a command was given it, and the mount of pailfs that holds it.
+/// A path as the command line has it, and the mount of pailfs that holds it.
 struct MountPlace: Sendable {
     /// As the user wrote it, for messages.
     let given: String
     let mount: MountEntry
     let mountpoint: Mountpoint
-    /// Below the mountpoint, without a slash in front; empty for the mountpoint itself.
+    /// The path below the mountpoint, without a slash in front; empty for the mountpoint itself.
     let path: ByteString
 
-    /// The nearest mount at or above `path`; one whose process is gone is found too. Of a `new` path only the directory has
-    /// to be there. A symbolic link at its end is meant itself unless it is followed, as it is in front of a slash.
+    /// Finds the nearest mount at or above `path`; also one whose process is gone. Of a `new` path only the directory must exist.
+    /// A symbolic link at the end of the path stands for itself, unless it is followed; with a slash behind it, it always is.
     init(_ path: String, new: Bool = false, following: Bool = true) throws(CommandError) {
         given = path
         let resolved = try Self.resolve(path, new: new, following: following || path.hasSuffix("/"))
@@ -26,8 +26,8 @@ struct MountPlace: Sendable {
         self.path = bytes == mount.mountpoint ? "" : bytes.dropFirst(mount.mountpoint.count + 1)
     }
 
-    /// Absolute and without symbolic links. What cannot be looked at for another reason than that it is missing is resolved
-    /// as far as it goes: the mount may know why.
+    /// The path, absolute and without symbolic links. A path that cannot be resolved for another reason than a missing name is
+    /// resolved as far as possible: the mount may know the reason.
     private static func resolve(_ path: String, new: Bool, following: Bool) throws(CommandError) -> String {
         guard !path.isEmpty else { throw CommandError("the path is an empty string; write a path in a mount") }
         let isLink = !following && (try? LocalFileStatus(of: path))?.kind == .symbolicLink
@@ -46,7 +46,7 @@ struct MountPlace: Sendable {
         return above == "/" ? "/\(name)" : "\(above)/\(name)"
     }
 
-    /// What cannot be resolved and is there all the same must not pass for new: what is stored there would go instead.
+    /// Rejects a path that cannot be resolved and exists all the same: as a new path, storing there would replace it.
     private static func requireNew(_ trimmed: String, as path: String, _ reason: Int32) throws(CommandError) {
         guard File.resolved(trimmed) == nil else {
             throw CommandError("\(path) is not a directory; leave out the slash at its end if that file is meant")
@@ -60,11 +60,11 @@ struct MountPlace: Sendable {
 
     // MARK: asking
 
-    /// How long the next worker of a mount may take to come up.
+    /// How long the next worker of a mount may take to start.
     private static let patience = Duration.seconds(10)
 
-    /// Where a path of the mount is in the bucket, and how the mount gets there. For the mount's own user alone: whoever
-    /// makes a store from the answer obeys its options and environment, which root must not on a user's word.
+    /// Where a path of the mount is in the bucket, and how the mount reaches the bucket. For the mount's own user alone: a store
+    /// made from the answer uses that user's options and environment, which root must not do.
     func locate(_ path: ByteString) throws(CommandError) -> ObjectPlace {
         try Self.requireOwner(mount.owner, user: LocalFileStatus.ourUser, of: mountpoint.path)
         guard case .located(let place) = try ask(.locate(path: path), within: .seconds(30)) else {
@@ -80,7 +80,7 @@ struct MountPlace: Sendable {
                 + "(sudo -u '#\(owner)' pailfs ...), or write scheme://bucket")
     }
 
-    /// Asks the process that serves the mount. Without a deadline it waits as long as that lives.
+    /// Sends a request to the process that serves the mount. Without a deadline it waits as long as that process lives.
     func ask(_ request: ControlRequest, within deadline: Duration?) throws(CommandError) -> ControlAnswer {
         let owner = mount.owner ?? LocalFileStatus.ourUser
         guard owner == LocalFileStatus.ourUser || LocalFileStatus.ourUser == 0 else {
@@ -96,7 +96,7 @@ struct MountPlace: Sendable {
                 guard let connection = ControlConnection(place, owner: owner) else { continue }
                 return try connection.ask(request, within: deadline, of: mountpoint.path)
             }
-            // Between two workers nobody listens; the holder they have in common lives on.
+            // Between two workers no process listens; their holder lives on.
             let isKept = places.contains { !$0.isDead }
             guard isKept else { break }
             usleep(20_000)
@@ -104,7 +104,7 @@ struct MountPlace: Sendable {
         throw unreachable()
     }
 
-    /// Why no process answered: only a mount of which the kernel says so is dead.
+    /// Why no process answered: a mount is only dead if the kernel says so.
     private func unreachable() -> CommandError {
         let asked = Semaphore()
         final class Look: Sendable { let isDead = Mutex(false) }

@@ -10,7 +10,7 @@ struct RecoverCommand: ParsableCommand {
         abstract: "Lists, saves, uploads or discards files that could not be stored.",
         subcommands: [List.self, Save.self, Commit.self, Discard.self], defaultSubcommand: List.self)
 
-    /// Where to look: the same for all of them.
+    /// The place of the files, the same for all subcommands.
     struct Place: ParsableArguments {
         @Argument(
             help:
@@ -21,7 +21,7 @@ struct RecoverCommand: ParsableCommand {
             help: ArgumentHelp("Options, as for mount; with a URL.", valueName: "name=value,..."))
         var options: [String] = []
 
-        /// Does something there. Other acknowledged files are stored at the end, however that went.
+        /// Runs `body` at the place. Other acknowledged files are stored at the end, even after an error.
         func use(_ body: (RecoveryPlace) throws -> Void) throws {
             let place = try RecoveryPlace(place, options: options)
             do { try body(place) } catch {
@@ -32,7 +32,7 @@ struct RecoverCommand: ParsableCommand {
         }
     }
 
-    /// Which files.
+    /// The files that the command is given.
     struct Choice: ParsableArguments {
         @Argument(help: "Keys or numbers, as list shows them; @2 is always a number.") var names: [String] = []
         @Flag(help: "All files.") var all = false
@@ -54,10 +54,10 @@ struct RecoverCommand: ParsableCommand {
             return chosen
         }
 
-        /// The one file whose key or number `name` is; `@` in front says that it is a number. Compared by their bytes: as
-        /// text two spellings of an accent are equal.
+        /// The one file whose key or number `name` is; `@` in front makes it a number. Keys are compared as bytes: as text, two
+        /// spellings of an accent are equal.
         static func file(_ name: String, of files: [RecoverableLine]) throws(CommandError) -> RecoverableLine {
-            // Stands for whatever bytes are no text, in a key and in what was typed.
+            // U+FFFD replaces bytes that are not UTF-8, in a key and on the command line.
             guard !name.unicodeScalars.contains("\u{FFFD}") else {
                 throw CommandError("\(name) is not valid UTF-8; name the file by its number, such as @2")
             }
@@ -170,7 +170,7 @@ struct RecoverCommand: ParsableCommand {
         }
     }
 
-    /// One after the other; one that fails is named and keeps no other from being tried.
+    /// Acts on one file after the other; a failure is reported, and the others are tried all the same.
     private static func each(
         _ files: [RecoverableLine], _ done: String,
         _ act: (RecoverableLine) throws(CommandError) -> Void

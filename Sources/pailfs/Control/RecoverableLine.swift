@@ -3,34 +3,34 @@ import Commits
 import Journaling
 import Staging
 
-/// A file that can be recovered, as commands and their JSON tell of it.
+/// A recoverable file, as commands and their JSON show it.
 struct RecoverableLine: Sendable, Codable {
     struct Piece: Sendable, Codable {
         enum Place: String, Sendable, Codable {
-            /// On this disk, written here.
+            /// Written by a program, on this disk.
             case here
             /// A hole that a program made: zeros.
             case hole
             /// In the version the file was opened with.
             case store
-            /// In an upload that was not finished: only a commit gets them.
+            /// In an unfinished upload: only a commit can use them.
             case upload
         }
 
         var start: Int64
-        /// Past the last byte.
+        /// The offset after the last byte.
         var end: Int64
         var place: Place
     }
 
-    /// Of the journal's row.
+    /// The number of the journal's row.
     var number: Int64
     var key: String
-    /// nil, with no pieces, when it was not written down which bytes there are.
+    /// nil, with no pieces, when the journal does not record which bytes there are.
     var size: Int64?
     /// ISO 8601.
     var changed: String
-    /// False after a power cut: bytes may be others than were written.
+    /// False after a power cut: the bytes on the disk may not be those that were written.
     var isCertain: Bool
     /// The version it was opened with; nil for a new file.
     var etag: String?
@@ -62,7 +62,7 @@ struct RecoverableLine: Sendable, Codable {
         uploadBytes = file.uploaded.reduce(0) { $0 + $1.length }
     }
 
-    /// Two lines for people.
+    /// Two lines for a terminal.
     var lines: [String] {
         var first = "\(number)  \(key)  "
         first += size.map { "\(ByteSize.format($0))" } ?? "size unknown"
@@ -84,8 +84,8 @@ struct RecoverableLine: Sendable, Codable {
         return "bytes \(text)" + (all.count > 8 ? " and \(all.count - 8) more ranges" : "")
     }
 
-    /// Where to save it below a directory: by its key, whose components that no file name can have are escaped. Makes the
-    /// directories; a name that is taken gets the number.
+    /// The path at which to save the file below a directory: its key, with components that no file can have as name escaped.
+    /// Makes the directories; if the path exists, the number is appended.
     func target(below directory: String) throws(CommandError) -> String {
         let components = key.split(separator: "/", omittingEmptySubsequences: false).map {
             component -> String in
@@ -100,7 +100,7 @@ struct RecoverableLine: Sendable, Codable {
             var folder = directory
             for component in components.dropLast() {
                 folder += "/" + component
-                // A file whose key is that of this one's directory was saved before.
+                // A file whose key is the same as this directory's path was saved before.
                 if let status = try LocalFileStatus(of: folder), status.kind != .directory { folder += ".\(number)" }
             }
             let path = "\(folder)/\(components.last ?? "file")"

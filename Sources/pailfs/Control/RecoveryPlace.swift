@@ -32,7 +32,7 @@ enum RecoveryPlace {
     {
         do throws(JournalingError) { return .directory(try LocalRecovery(directory, request)) } catch {
             if let error = LeavingMount.error(error) { throw error }
-            // Whoever has it answers for it.
+            // The process that has the directory answers instead.
             if case .held(_, _, let mountpoint?) = error { return .mount(try MountPlace(mountpoint)) }
             throw CommandError(error.description)
         }
@@ -45,13 +45,13 @@ enum RecoveryPlace {
         return files
     }
 
-    /// Takes as long as the store lets it.
+    /// Waits without a deadline: the request takes as long as the store does.
     @discardableResult
     func act(_ request: ControlRequest) throws(CommandError) -> ControlAnswer {
         try answer(request, within: nil)
     }
 
-    /// To be called at the end; throws when another acknowledged file could not be stored.
+    /// Call it at the end; throws when another acknowledged file could not be stored.
     func finish() throws(CommandError) { if case .directory(let local) = self { try local.finish() } }
 
     private func answer(_ request: ControlRequest, within deadline: Duration?) throws(CommandError)

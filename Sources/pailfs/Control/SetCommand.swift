@@ -2,7 +2,7 @@ import ArgumentParser
 import Basics
 import Settings
 
-/// Another value of an option, without a new mount.
+/// Changes an option without a new mount.
 struct SetCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "set", abstract: "Changes options of a mount while it is mounted.",

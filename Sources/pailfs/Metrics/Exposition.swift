@@ -21,7 +21,7 @@ struct Exposition {
 
     private(set) var text = ""
 
-    /// Adds a metric; one without samples is left out. Counters' names end in `_total`, units are base units.
+    /// Adds a metric, unless it has no samples. Counters' names end in `_total`, units are base units.
     mutating func add(_ name: String, _ kind: Kind, _ help: String, _ samples: [Sample]) {
         guard !samples.isEmpty else { return }
         text += "# HELP pailfs_\(name) \(help)\n# TYPE pailfs_\(name) \(kind.rawValue)\n"

@@ -3,20 +3,20 @@ import CLinux
 import Glibc
 import Settings
 
-/// Serves the figures of a mount to who collects them: `GET` of any path, one request a connection.
+/// Serves the figures of a mount to a collector: `GET` of any path, one request a connection.
 ///
-/// The few lines of HTTP/1.0 (RFC 1945) that this takes are here, so that pailfs needs no server of a library: a bounded
-/// head is read, nothing of a body, and the answer ends with the connection. Owns the socket, and its name where it has
-/// one, from `init` to `stop`.
+/// Implements the small part of HTTP/1.0 (RFC 1945) that this takes, so that pailfs needs no server library: it reads a bounded
+/// head and no body, and the answer ends with the connection. Owns the socket, and its name where it has one, from `init` to
+/// `stop`.
 final class MetricsServer: Sendable {
-    /// Bytes of a request's head, and the time it may take.
+    /// Limits of a request's head: its bytes, and the time it may take.
     private static let longestHead = 8 << 10
     private static let patience = Duration.seconds(5)
 
     private let place: LocalPlace
     private let server: ConnectionServer
 
-    /// Listens at `place`. Throws a sentence when it cannot.
+    /// Listens at `place`. Throws when it cannot.
     init(at place: LocalPlace, _ figures: @escaping @Sendable () -> String) throws(CommandError) {
         self.place = place
         let socket: Int32
@@ -38,13 +38,13 @@ final class MetricsServer: Sendable {
         }
     }
 
-    /// Nothing is answered any more.
+    /// Ends all connections.
     func stop() {
         if case .socket(let path) = place { Self.removeSocket(path) }
         server.stop()
     }
 
-    /// What an earlier process left; nothing that is no socket.
+    /// Removes the socket of an earlier process, and nothing that is no socket.
     private static func removeSocket(_ path: String) {
         var status = stat()
         guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return }
@@ -74,7 +74,7 @@ final class MetricsServer: Sendable {
         "HTTP/1.0 \(status)\r\nContent-Type: \(type)\r\nContent-Length: \(length)\r\nConnection: close\r\n\r\n"
     }
 
-    /// Reads up to the empty line at the head's end; nil for what does not come, or is no request.
+    /// Reads up to the empty line at the head's end; nil if that does not come in time, or is no request.
     private static func readMethod(_ peer: Int32, _ isWanted: () -> Bool) -> String? {
         let time = SystemTime()
         let end = time.uptime() + patience

@@ -5,7 +5,8 @@ import FuseBridge
 import HTTP
 import ObjectStorage
 
-/// All figures of one mount, for `user.pailfs.stats` and for who collects them. Reads the journal; asks the store nothing.
+/// All figures of one mount, for `user.pailfs.stats` and for the metrics server. Reads the journal; sends no request to the
+/// store.
 struct MountFigures: Sendable {
     let identity: ControlService.Identity
     let fileSystem: BucketFileSystem
@@ -18,7 +19,7 @@ struct MountFigures: Sendable {
 
     private typealias Sample = Exposition.Sample
 
-    /// In the text format of Prometheus.
+    /// The figures in the text format of Prometheus.
     var text: String {
         var figures = Exposition()
         figures.add(

@@ -1,7 +1,7 @@
 import ArgumentParser
 import ObjectStorage
 
-/// Who may do what with an object.
+/// The access control list of an object.
 struct AccessCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "acl", abstract: "Shows or replaces the access control list of an object.",

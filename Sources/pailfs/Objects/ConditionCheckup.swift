@@ -1,24 +1,25 @@
 import Basics
 import ObjectStorage
 
-/// Whether the store keeps to the conditions of requests: each is tried where it holds and where it does not.
+/// Whether the store honours the conditions of requests: each is tried where it holds and where it does not.
 struct ConditionCheckup {
     let session: ObjectStoreSession
-    /// The same store, for which every condition is sent.
+    /// The same store, with every condition sent.
     let probe: ObjectStoreSession
     let place: DoctorPlace
 
-    /// What the store does with a request.
+    /// What the store did with a request.
     private enum Outcome: Sendable, Equatable {
         case done, refused
-        /// It has no such condition, or pailfs knows no way to send it.
+        /// The store has no such condition, or pailfs cannot send it.
         case absent
     }
 
     /// A request with a condition that holds, and one with a condition that does not.
     private struct Pair {
         let name: String
-        /// Which of the store's capabilities makes a mount rely on the condition; false: a HEAD right before stands in.
+        /// Whether a mount relies on the condition, by the store's capabilities; otherwise a HEAD right before the request
+        /// replaces it.
         let isReliedOn: Bool
         let holding: @Sendable (any ObjectStore) async throws(ObjectStoreError) -> Void
         let failing: @Sendable (any ObjectStore) async throws(ObjectStoreError) -> Void
@@ -64,7 +65,7 @@ struct ConditionCheckup {
                 return .done
             } catch {
                 switch error.kind {
-                // A condition on what is not there may be answered so as well.
+                // The store may answer so, too, when a condition names an object that does not exist.
                 case .preconditionFailed, .notFound, .conflict: return .refused
                 case .notSupported: return .absent
                 default: throw error
@@ -78,7 +79,7 @@ struct ConditionCheckup {
     private typealias Write =
         @Sendable (any ObjectStore, ObjectKey, WriteCondition?, [UInt8]) async throws(ObjectStoreError) -> Void
 
-    /// Kodo takes the same bytes once more, whatever the condition.
+    /// Another body than the first: Kodo accepts the same bytes once more, whatever the condition.
     private static let otherBody = Array("pailfs was here again".utf8)
 
     private var writes: [Pair] {
@@ -153,7 +154,7 @@ struct ConditionCheckup {
             }, risk: "a file that another host replaces while it is removed can be lost")
     }
 
-    /// Without this condition nothing is lost: each answer tells the ETag.
+    /// Without this condition nothing is lost: each answer has the ETag.
     private func check(_ name: String, _ report: DoctorReport) {
         let key = place.key("read")
         report.compare(name) { () throws(CommandError) in

@@ -60,7 +60,7 @@ struct CopyCommand: ParsableCommand {
             request.condition = nil
             try refuseExisting(target, route.target)
         }
-        // A copy that failed may have been made all the same.
+        // A copy that failed may still have been made.
         defer { there.noteChange(of: target) }
         do throws(CommandError) {
             if route.isOfOneProvider {
@@ -74,10 +74,10 @@ struct CopyCommand: ParsableCommand {
         }
     }
 
-    /// Which way the bytes go.
+    /// The stores between which the bytes go.
     private struct Route {
         let target: ObjectStoreSession
-        /// The source's, where it is not the target's.
+        /// The source's bucket; nil where it is the target's.
         let bucket: OtherBucket?
         let isOfOneProvider: Bool
 
@@ -98,12 +98,12 @@ struct CopyCommand: ParsableCommand {
         return Route(target: target, bucket: other, isOfOneProvider: true)
     }
 
-    /// Reads from one store and writes to another.
+    /// Copies through this machine: reads from one store and writes to the other.
     private func carry(
         _ request: CopyRequest, _ info: ObjectInfo, _ metadata: ObjectMetadata, from session: ObjectStoreSession,
         to target: ObjectStoreSession
     ) throws(CommandError) {
-        // What the one provider keeps beside an object means nothing to the other.
+        // The kept properties of one provider mean nothing to another.
         var metadata = metadata
         metadata.kept = KeptProperties()
         let put = PutRequest(
@@ -170,7 +170,7 @@ struct CopyCommand: ParsableCommand {
     }
 }
 
-/// One stored header as the command line gives it: `Name: value`.
+/// A header to set or remove, as the command line has it: `Name: value`.
 private struct HeaderChange {
     private let header: StoredHeader
     private let value: String?

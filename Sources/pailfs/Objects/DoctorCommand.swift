@@ -5,7 +5,7 @@ import Providers
 import Settings
 import Synchronization
 
-/// Goes through everything a mount needs, on this machine and at the store, and tells of each thing whether it is so.
+/// Checks everything a mount needs, on this machine and at the store, and prints the result of each check.
 struct DoctorCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor", abstract: "Checks what a mount needs, here and at the store.",
@@ -34,7 +34,7 @@ struct DoctorCommand: ParsableCommand {
             return try conclude(report)
         case .goOn: break
         }
-        // A mount asks for no more than it knows a store of this kind to do; this one sends every condition.
+        // A mount sends only the conditions that a store of this kind is known to honour; this session sends every one.
         let probe = try ObjectStoreSession(request, checked: false, probes: true)
         ConditionCheckup(session: session, probe: probe, place: place).run(report)
         ETagCheckup(session: session, place: place).run(report)
@@ -50,7 +50,7 @@ struct DoctorCommand: ParsableCommand {
         }
     }
 
-    /// Of a mount that is there, its own.
+    /// The request of the URL or, for a path, that of its mount.
     private func request() throws(CommandError) -> MountRequest {
         if place.contains("://") {
             return try MountRequest(
@@ -64,11 +64,11 @@ struct DoctorCommand: ParsableCommand {
     }
 }
 
-/// Prints the checks as they end, and counts them.
+/// Prints the result of each check as it ends, and counts the failures.
 final class DoctorReport {
     private(set) var failures = 0
     private(set) var count = 0
-    /// What the store has refused to do for these credentials.
+    /// The operations that the store has refused these credentials.
     private var lacking: [String] = []
 
     enum Outcome { case done, refused, failed }
@@ -87,7 +87,7 @@ final class DoctorReport {
         }
     }
 
-    /// Performs a check whose finding a mount works around; nil when there is none.
+    /// Performs a check of something that a mount works around: `body` returns what differs, or nil.
     func compare(_ name: String, _ body: () throws(CommandError) -> String?) {
         count += 1
         do throws(CommandError) {
@@ -99,8 +99,8 @@ final class DoctorReport {
         }
     }
 
-    /// Performs a check of an operation. When the store refuses the credentials, they lack `lack`; when it showed that it departs
-    /// from its protocol, and the operation works all the same, the check differs.
+    /// Performs a check of an operation. When the store refuses the credentials, `lack` is noted as missing; when the operation
+    /// works although the server was seen to depart from its protocol, the check differs.
     @discardableResult
     func attempt(
         _ name: String, lack: String, _ session: ObjectStoreSession,
@@ -129,7 +129,7 @@ final class DoctorReport {
         }
     }
 
-    /// Names what was refused, if anything was.
+    /// Reports the refused operations, if there are any.
     func checkPermissions() {
         guard !lacking.isEmpty else { return }
         check("permissions") { () throws(CommandError) in
@@ -141,7 +141,7 @@ final class DoctorReport {
 
     func skip(_ name: String, _ reason: String) { say("skipped", name, reason) }
 
-    /// Shows what is no check.
+    /// Prints a line that is no check.
     func note(_ verdict: String, _ name: String, _ detail: String) { say(verdict, name, detail) }
 
     private func say(_ verdict: String, _ name: String, _ detail: String?) {

@@ -1,7 +1,7 @@
 import Basics
 import ObjectStorage
 
-/// Where the doctor makes objects: below one name that nothing else has.
+/// Where the doctor makes objects: below a prefix that no other objects have.
 struct DoctorPlace {
     static let body = Array("pailfs was here".utf8)
     /// An ETag that none of its objects has.
@@ -11,7 +11,7 @@ struct DoctorPlace {
 
     func key(_ name: ByteString) -> ObjectKey { ObjectKey(prefix + name) }
 
-    /// A key of just so many bytes, in components of a length that file systems take.
+    /// A key of exactly `length` bytes, in components that are short enough for file systems.
     func key(ofLength length: Int) -> ObjectKey {
         var key = prefix
         while length - key.count > 101 {
@@ -20,7 +20,7 @@ struct DoctorPlace {
         return ObjectKey(key + ByteString([UInt8](repeating: UInt8(ascii: "k"), count: max(1, length - key.count))))
     }
 
-    /// What is there, in the order of the listing.
+    /// The objects there, in the order of the listing.
     func listing(_ session: ObjectStoreSession) throws(CommandError) -> [ListedObject] {
         var objects: [ListedObject] = []
         try session.pages(ListRequest(prefix: prefix)) { page throws(CommandError) in

@@ -1,7 +1,7 @@
 import Basics
 import ObjectStorage
 
-/// Whether the ETag that a write is answered with is the one that HEAD and the listing show afterwards.
+/// Whether the ETag in the answer to a write is the one that HEAD and the listing show afterwards.
 struct ETagCheckup {
     let session: ObjectStoreSession
     let place: DoctorPlace

@@ -1,7 +1,7 @@
 import Basics
 import ObjectStorage
 
-/// Which names a mount can have: a key that the store takes, finds again and lists as it is.
+/// Which names a mount can have: keys that the store accepts, finds again and lists unchanged.
 struct KeyCheckup {
     let session: ObjectStoreSession
     let place: DoctorPlace
@@ -39,7 +39,7 @@ struct KeyCheckup {
         }
     }
 
-    /// As a rename of a directory copies it.
+    /// Copies a directory marker, as the rename of a directory does.
     private func markerCopy(_ report: DoctorReport) {
         let (source, copy) = (place.key("directory-source/"), place.key("directory-copy/"))
         report.attempt("copy of a directory", lack: "copy", session) { store async throws(ObjectStoreError) in

@@ -3,7 +3,7 @@ import Basics
 import Glibc
 import ObjectStorage
 
-/// Lists keys as the store has them, page by page; nothing of names or modes of a mount.
+/// Lists keys as the store has them, page by page, without the names or modes that a mount shows.
 struct ListCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ls", abstract: "Lists the keys at a URL as the store has them.",
@@ -29,7 +29,7 @@ struct ListCommand: ParsableCommand {
 
     mutating func run() throws {
         let (session, path) = try location.open(url, hastened: true)
-        // As ls(1): what the URL names may be an object, a directory, or the start of nothing.
+        // As ls(1): the URL may be that of an object, of a directory, or only the start of keys.
         var prefix = path
         if !prefix.isEmpty, !prefix.hasSuffix("/") { prefix = prefix + "/" }
         if try list(prefix, session) || path.isEmpty { return }
@@ -47,7 +47,7 @@ struct ListCommand: ParsableCommand {
         guard try list(path, session) else { throw CommandError("\(url) has no keys; check its name") }
     }
 
-    /// Prints what begins with `prefix`, as far as it may; false when there is nothing.
+    /// Prints the entries that begin with `prefix`, up to `limit`; false when there are none.
     private func list(_ prefix: ByteString, _ session: ObjectStoreSession) throws(CommandError) -> Bool {
         var left = limit ?? .max
         let request = ListRequest(prefix: prefix, delimiter: recursive ? nil : UInt8(ascii: "/"), limit: limit)
@@ -63,7 +63,7 @@ struct ListCommand: ParsableCommand {
 
     private func print(object: ListedObject) { Output.line(naming: line(object)) }
 
-    /// In the order of their bytes, as a listing has them.
+    /// The entries in the order of their bytes, as a listing has them.
     private func entries(of page: ListingPage) -> [ByteString] {
         var entries = page.objects.map { ($0.key, line($0)) }
         entries += page.commonPrefixes.map { ($0, line(prefix: $0)) }

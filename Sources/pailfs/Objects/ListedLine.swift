@@ -6,7 +6,7 @@ struct ListedLine: Encodable {
     let key: String
     /// The key in base64 (RFC 4648), where it is no UTF-8.
     let keyBase64: String?
-    /// Whether it stands for all keys that begin with it.
+    /// Whether the entry stands for all keys that begin with it.
     let isPrefix: Bool?
     let bytes: Int64?
     /// ISO 8601.

@@ -3,7 +3,7 @@ import FuseBridge
 import Glibc
 import Settings
 
-/// What a mount needs of this machine.
+/// Checks of this machine.
 struct MachineCheckup {
     private let request: MountRequest
 
@@ -27,7 +27,7 @@ struct MachineCheckup {
 
     private func check(_ parent: String, _ kind: String, _ report: DoctorReport) {
         report.check("\(kind) directory") { () throws(CommandError) in
-            // Until it is made what counts is where it will be.
+            // A directory that does not exist yet is checked at the nearest existing directory above it.
             let place = LocalDirectories.nearest(to: parent)
             guard access(place, W_OK | X_OK) == 0 else {
                 throw CommandError("\(place) cannot be written; set \(kind)-dir to another directory")

@@ -2,12 +2,13 @@ import ArgumentParser
 import Basics
 import ObjectStorage
 
-/// What the commands on objects have in common: an object, and the options that find its store.
+/// The arguments that the commands on objects have in common: an object, and the options for its store.
 struct ObjectArguments: ParsableArguments {
     @Argument(help: "scheme://bucket/key, or a path in a mount") var url: String
     @OptionGroup var location: StoreOptions
 
-    /// The object of the URL or path; with `whole`, and everything below it. `changing` it is refused in a mount that may not.
+    /// The object of the URL or path; with `whole`, and everything below it. A command that is `changing` it is refused in a
+    /// read-only mount.
     func object(
         whole: Bool = false, following: Bool = true, changing: Bool = false
     ) throws(CommandError) -> (store: ObjectStoreSession, key: ObjectKey) {
@@ -18,15 +19,15 @@ struct ObjectArguments: ParsableArguments {
     }
 }
 
-/// Where a command's store is, told as for `mount`.
+/// The options for a command's store, the same as for `mount`.
 struct StoreOptions: ParsableArguments {
     @Option(
         name: [.customShort("o", allowingJoined: true)],
         help: ArgumentHelp("Options, as for mount.", valueName: "name=value,..."))
     var options: [String] = []
 
-    /// The store of the bucket of a URL or of a path in a mount, proved to be there, and the rest, which is a key or a
-    /// prefix: a slash at its end belongs to it. For a `hastened` command see `MountRequest.hastened`.
+    /// The store of the bucket of a URL or of a path in a mount, checked to exist, and the rest, which is a key or a prefix: a
+    /// slash at its end belongs to it. For a `hastened` command see `MountRequest.hastened`.
     func open(
         _ place: String, whole: Bool = false, following: Bool = true, changing: Bool = false, hastened: Bool = false
     ) throws(CommandError) -> (store: ObjectStoreSession, path: ByteString) {
@@ -37,17 +38,17 @@ struct StoreOptions: ParsableArguments {
     }
 }
 
-/// A bucket, or an account, while a command works on it. Requests are made from the command's one thread.
+/// The bucket, or account, that a command works on. Requests are made from the command's one thread.
 struct ObjectStoreSession: Sendable {
     let request: MountRequest
     let store: any ObjectStore
-    /// What the session was opened for.
+    /// The target that the session was opened for.
     let target: ObjectTarget?
     private let pool: WorkerPool
     private let notice = SilenceNotice()
 
-    /// Proves first that the bucket is there and open to us, unless it is not `checked`. With `probes` every condition is sent,
-    /// whether servers of the kind are known to keep it or not.
+    /// If `checked`, proves first that the bucket exists and is open to these credentials. With `probes` every condition is sent,
+    /// whether or not servers of the kind are known to honour it.
     init(
         _ request: MountRequest, checked: Bool = true, probes: Bool = false, target: ObjectTarget? = nil
     ) throws(CommandError) {
@@ -63,8 +64,8 @@ struct ObjectStoreSession: Sendable {
     var capabilities: Capabilities { store.capabilities }
     var isAccount: Bool { request.bucket == nil }
 
-    /// What requests to the store answer. Give it few at a time: there is one deadline for all of them, unless they copy bytes
-    /// or are as many as the store has pages, and so need not be `inTime`.
+    /// The result of requests to the store. Give it few at a time: they have one deadline together, unless `inTime` is false, for
+    /// requests that copy bytes or are as many as a listing has pages.
     func answer<Value: Sendable>(
         inTime: Bool = true, _ body: @escaping @Sendable (any ObjectStore) async throws(ObjectStoreError) -> Value
     ) throws(CommandError) -> Value {
@@ -74,7 +75,7 @@ struct ObjectStoreSession: Sendable {
         }
     }
 
-    /// The pages of a listing, each as soon as it is here, as long as `body` wants another.
+    /// Calls `body` with each page of a listing as soon as it has arrived, as long as `body` returns true.
     func pages(
         _ request: ListRequest, _ body: (ListingPage) throws(CommandError) -> Bool
     ) throws(CommandError) {

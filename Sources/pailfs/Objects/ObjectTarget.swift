@@ -2,22 +2,22 @@ import Basics
 import ObjectStorage
 import Settings
 
-/// What a command on objects was given: a URL, or a path in a mount, which stands for the object that it shows.
+/// The target of a command on objects: a URL, or a path in a mount, which stands for the object that it shows.
 struct ObjectTarget: Sendable {
-    /// Of the whole bucket, or account.
+    /// The request of the whole bucket, or account.
     let request: MountRequest
-    /// A key or a prefix in it: a slash at its end belongs to it.
+    /// A key or a prefix in the bucket: a slash at its end belongs to it.
     let path: ByteString
     /// nil for a URL.
     let mount: MountPlace?
-    /// Whether it is a directory; nil for a URL, of which nobody knows.
+    /// Whether the path is a directory; nil for a URL, for which that is unknown.
     let isDirectory: Bool?
-    /// What the mount has in front of its keys.
+    /// The prefix of the mount's keys.
     private let prefix: ByteString
 
-    /// `options` come after those of the mount. What the bucket does not have yet as programs see it is refused: of a
-    /// directory only when `whole`. A `new` path need not be there; with a slash at its end it is a directory then. A link at its
-    /// end is the object unless it is followed.
+    /// `options` come after those of the mount. A path with changes that the bucket does not have yet is refused; a directory
+    /// only when `whole`. A `new` path need not exist; with a slash at its end it is a directory then. A symbolic link at the end
+    /// of the path stands for its own object, unless it is followed.
     init(
         _ text: String, options: [String], whole: Bool = false, new: Bool = false, following: Bool = true
     ) throws(CommandError) {
@@ -32,7 +32,7 @@ struct ObjectTarget: Sendable {
                     "\(text) has changes that are not stored; run \"pailfs flush --wait\" on it first")
             }
             var request = try place.request(options: options)
-            // What is not there yet is a directory if a slash says so.
+            // A path that does not exist yet is a directory if it ends with a slash.
             let isNewDirectory = new && !place.isDirectory && text.hasSuffix("/")
             prefix = request.prefix
             path = prefix + place.key + (isNewDirectory ? "/" : "")
@@ -46,13 +46,13 @@ struct ObjectTarget: Sendable {
         (self.request, mount, isDirectory, prefix) = (request, nil, nil, "")
     }
 
-    /// What follows `scheme://bucket/`, byte for byte: of keys, unlike of what is mounted, no slash may be left out.
+    /// The part after `scheme://bucket/`, byte for byte: every slash of a key counts, unlike in a prefix to mount.
     static func path(ofURL text: String) -> ByteString {
         let parts = text.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 3, omittingEmptySubsequences: false)
         return parts.count > 3 ? ByteString(parts[3]) : ""
     }
 
-    /// Of a path in a mount with ro nothing is changed, unless the options say rw.
+    /// Refuses to change an object through a path in a mount with ro, unless the options say rw.
     func requireWritable() throws(CommandError) {
         guard let mount, request.settings.readOnly else { return }
         throw CommandError(
@@ -60,7 +60,7 @@ struct ObjectTarget: Sendable {
                 + "write scheme://bucket/key to change the bucket")
     }
 
-    /// The mount that the path is in asks the store the next time; one that does not listen does within its ttl.
+    /// Makes the mount that holds the path ask the store at its next use; a mount that does not answer does so within its ttl.
     /// `key` is that of the object, where it is not the path's.
     func noteChange(of key: ObjectKey? = nil) {
         guard let mount else { return }

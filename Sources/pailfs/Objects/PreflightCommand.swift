@@ -1,7 +1,7 @@
 import ArgumentParser
 import ObjectStorage
 
-/// Asks the store what a browser would ask before a web page's request.
+/// Sends the store the preflight request that a browser sends for a web page.
 struct PreflightCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "preflight", abstract: "Checks whether a web page may use an object (CORS).")

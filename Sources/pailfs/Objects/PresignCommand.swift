@@ -2,7 +2,7 @@ import ArgumentParser
 import Basics
 import ObjectStorage
 
-/// A URL that serves an object to whoever has it.
+/// A URL with which anyone who has it can read or store an object.
 struct PresignCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "presign",
@@ -36,7 +36,7 @@ struct PresignCommand: ParsableCommand {
         (request.overrides, request.process) = (overrides, process)
         let wanted = request
         let url = try session.answer { store async throws(ObjectStoreError) -> String in
-            // A URL for nothing would only show later that it is of no use.
+            // A URL for a missing object would only fail when it is used.
             if wanted.use == .get { _ = try await store.head(key, condition: nil) }
             return try store.presign(wanted)
         }

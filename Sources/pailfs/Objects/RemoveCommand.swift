@@ -15,7 +15,7 @@ struct RemoveCommand: ParsableCommand {
     var recursive = false
 
     mutating func run() throws {
-        // As rm(1): a symbolic link goes, and not what it leads to.
+        // As rm(1): a symbolic link is deleted, not its target.
         let (session, key) = try object.object(whole: recursive, following: false, changing: true)
         defer { session.target?.noteChange() }
         guard recursive || session.target?.isDirectory != true else {
@@ -30,7 +30,7 @@ struct RemoveCommand: ParsableCommand {
         let prefix = key.bytes.hasSuffix("/") ? key.bytes : key.bytes + "/"
         var failed: [ObjectStoreError] = []
         var count = 0
-        // A page is deleted before the next is asked for; where it goes on is a key, which need not be there.
+        // A page is deleted before the next is listed; the listing continues after a key, which need not exist any more.
         var request = ListRequest(prefix: prefix)
         while true {
             let page = try session.answer { [request] store async throws(ObjectStoreError) in
@@ -53,7 +53,7 @@ struct RemoveCommand: ParsableCommand {
         print("\(count) objects deleted")
     }
 
-    /// What is left, with the reasons.
+    /// Deletes the keys. Returns an error for each that could not be deleted.
     private func remove(
         _ keys: [ObjectKey], _ session: ObjectStoreSession
     ) throws(CommandError) -> [ObjectStoreError] {

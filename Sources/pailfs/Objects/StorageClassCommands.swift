@@ -26,7 +26,7 @@ struct ClassCommand: ParsableCommand {
         let info = try session.answer { store async throws(ObjectStoreError) in
             try await store.head(key, condition: nil)
         }
-        // Of a large object it copies part after part, and aborts its upload when one fails.
+        // Of a large object the store copies part after part, and the upload is aborted when one fails.
         _ = try session.answer(inTime: false) { store async throws(ObjectStoreError) in
             try await store.setStorageClass(of: key, to: wanted, ifMatch: info.version.etag)
         }

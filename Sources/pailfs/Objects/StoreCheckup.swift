@@ -3,7 +3,7 @@ import ObjectStorage
 import Settings
 import Synchronization
 
-/// What a mount asks of the store, one request after the other.
+/// Checks of the requests that a mount sends, one after the other.
 struct StoreCheckup {
     let session: ObjectStoreSession
     let place: DoctorPlace
@@ -11,7 +11,7 @@ struct StoreCheckup {
 
     private var request: MountRequest { session.request }
 
-    /// What there is to do after these checks.
+    /// How the doctor continues after these checks.
     enum Next { case stop, clear, goOn }
 
     func run(_ report: DoctorReport) -> Next {
@@ -30,7 +30,7 @@ struct StoreCheckup {
         }
         switch access {
         case .done: lists = true
-        // Credentials that may not list may do other things.
+        // Credentials that may not list may allow other requests.
         case .refused where !session.isAccount: lists = false
         case .refused, .failed: return skip("everything else", "the check \"bucket, credentials\" failed", report)
         }
@@ -72,12 +72,12 @@ struct StoreCheckup {
             try await store.delete(copy, ifMatch: nil)
             return nil
         }
-        // What the other checks make would stay, or not be found.
+        // Without deletes the objects of the other checks would remain; without listings they would not be found.
         guard deletion == .done else { return .clear }
         return lists ? .goOn : .stop
     }
 
-    /// The first object that there is, where none can be made.
+    /// Checks reading with the first object that exists, where none can be made.
     private func reading(_ report: DoctorReport) {
         let found = try? session.answer { store async throws(ObjectStoreError) in
             try await store.list(ListRequest(limit: 100)).objects.first { $0.version.size > 0 }
@@ -98,12 +98,12 @@ struct StoreCheckup {
         return .stop
     }
 
-    /// A key ID is no secret, and long.
+    /// A key ID is not secret, but long.
     private static func shortened(_ text: String) -> String {
         text.count > 12 ? "\(text.prefix(4))…\(text.suffix(4))" : text
     }
 
-    /// More than this makes times of files wrong for other machines.
+    /// A larger difference makes the times of files wrong for other machines.
     private static let mostSkew: Int64 = 60
 
     private func clock(_ key: ObjectKey, _ report: DoctorReport) {
@@ -155,7 +155,7 @@ struct StoreCheckup {
         report.attempt("multipart upload", lack: "multipart upload", session) { store async throws(ObjectStoreError) in
             let upload: UploadID
             do throws(ObjectStoreError) { upload = try await store.createUpload(PutRequest(key)) } catch {
-                // Noted as the way in which the server departs.
+                // The store has recorded it as a departure of the server.
                 guard store.capabilities.mostParts <= 1 else { throw error }
                 return nil
             }
@@ -165,7 +165,7 @@ struct StoreCheckup {
                 let parts = try await store.listParts(key, upload)
                 _ = try await store.completeUpload(key, upload, parts: parts, condition: nil)
             } catch {
-                // Also of one that was not answered in time.
+                // Also an upload whose completion was not answered in time.
                 try? await store.abortUpload(key, upload)
                 throw error
             }
@@ -201,7 +201,7 @@ struct StoreCheckup {
     }
 }
 
-/// A small body in memory. A leaf lock.
+/// A small body in memory. Locks: a leaf.
 private final class ReceivedBytes: ByteSink {
     private let received = Mutex<[UInt8]>([])
 

@@ -3,7 +3,7 @@ import Basics
 import Digests
 import ObjectStorage
 
-/// Shows what the store says that the bytes of objects come to, or compares files with that.
+/// Shows the checksums that the store has of objects, or compares files with them.
 struct SumCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sum", abstract: "Shows the checksums that the store has of objects, or compares files with them.",
@@ -54,14 +54,14 @@ struct SumCommand: ParsableCommand {
         } catch { throw (error as? CommandError) ?? CommandError("\(error)") }
     }
 
-    /// Of each object what the store has of it or, where there is a file to compare, what was found of that.
+    /// For each object its checksums at the store or, where there is a file to compare, the result of the comparison.
     private func sums(
         of items: [(key: ObjectKey, file: ByteString?)], in session: ObjectStoreSession
     ) throws(CommandError) -> [SumReport.Line] {
         try session.answer(inTime: false) { store async throws(ObjectStoreError) in
             try await concurrently(items, width: 16) { (item) throws(ObjectStoreError) -> SumReport.Line in
                 let info = try await store.head(item.key, condition: nil)
-                // Nothing is read of a file of another length.
+                // A file of another length is not read.
                 if let file = item.file, let difference = FileSums.difference(of: file, from: info.version.size) {
                     return SumReport.Line(item.key, file, difference)
                 }
@@ -78,7 +78,7 @@ struct SumCommand: ParsableCommand {
 enum FileSums {
     private static let pieceLength: Int64 = 1 << 20
 
-    /// nil where the file is there and has that many bytes.
+    /// nil where the file exists and has that many bytes.
     static func difference(of file: ByteString, from size: Int64) -> SumReport.Outcome? {
         guard ByteString(file.description) == file else {
             return .differs("the name is not UTF-8, and is not compared")
@@ -112,12 +112,12 @@ enum FileSums {
     }
 }
 
-/// What `pailfs sum` has found, line by line.
+/// The results of `pailfs sum`, line by line.
 struct SumReport {
     enum Outcome: Sendable {
         case shown([CheckedPart])
         case same
-        /// The lengths are the same, and the store tells no checksum.
+        /// The lengths are the same, and the store has no checksum.
         case unchecked
         case differs(String)
     }
@@ -137,7 +137,7 @@ struct SumReport {
 
     init(isComparing: Bool) { self.isComparing = isComparing }
 
-    /// Prints checksums, and what differs or could not be compared.
+    /// Prints checksums, and files that differ or could not be compared.
     mutating func add(_ lines: [Line]) {
         for line in lines {
             let name = line.file ?? line.key.bytes
@@ -152,7 +152,7 @@ struct SumReport {
         }
     }
 
-    /// Files that are no objects.
+    /// Reports files that are not in the bucket.
     mutating func addFiles(below directory: String, besides names: Set<ByteString>) throws(CommandError) {
         let top = ByteString(directory)
         var others: [(ByteString, String)] = []

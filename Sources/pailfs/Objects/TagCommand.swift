@@ -1,7 +1,7 @@
 import ArgumentParser
 import ObjectStorage
 
-/// An object's tags, as far as the store has any.
+/// The tags of an object, where the store has tags.
 struct TagCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tag", abstract: "Shows, sets or removes the tags of an object.",

@@ -20,7 +20,7 @@ struct UploadsCommand: ParsableCommand {
             for upload in try UploadsCommand.uploads(session, path) {
                 let received = try session.answer { store async throws(ObjectStoreError) -> [UploadedPart] in
                     do throws(ObjectStoreError) { return try await store.listParts(upload.key, upload.upload) } catch {
-                        // It ended meanwhile.
+                        // The upload has ended meanwhile.
                         guard error.kind == .noSuchUpload else { throw error }
                         return []
                     }
@@ -83,8 +83,8 @@ struct UploadsCommand: ParsableCommand {
         }
     }
 
-    /// Those of the key `path` and of the keys below it, as a mount of it would show them. The store goes by text alone, and has
-    /// more that start so.
+    /// The uploads of the key `path` and of the keys below it, as a mount of it would show them. The store matches the text of a
+    /// prefix, and lists others too.
     private static func uploads(
         _ session: ObjectStoreSession, _ path: ByteString
     ) throws(CommandError) -> [UploadInProgress] {

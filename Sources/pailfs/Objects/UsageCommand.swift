@@ -61,26 +61,26 @@ struct UsageCommand: ParsableCommand {
     }
 }
 
-/// The sums of the directories that a listing goes through in the order of its keys: one is complete as soon as a key comes that
-/// is not below it.
+/// The sums of the directories of a listing, which comes in the order of its keys: a directory is complete as soon as a key comes
+/// that is not below it.
 struct UsageTree {
     struct Usage: Hashable {
-        /// Ends with a slash; of the top, what was listed.
+        /// Ends with a slash, except the top, which has the listed prefix.
         let key: ByteString
-        /// Below the top.
+        /// The number of directories between it and the top.
         let depth: Int
         var bytes: Int64 = 0
         var objects = 0
     }
 
-    /// The directories that the last key is in, from the top on.
+    /// The directories that hold the last key, from the top on.
     private var open: [Usage]
 
     init(top: ByteString) { open = [Usage(key: top, depth: 0)] }
 
     var isEmpty: Bool { open[0].objects == 0 && open.count == 1 }
 
-    /// Counts an object; answers the directories that have ended before it, the deepest first.
+    /// Counts an object; returns the directories that have ended before it, the deepest first.
     mutating func add(_ object: ListedObject) -> [Usage] {
         let key = object.key.bytes
         var ended: [Usage] = []
@@ -94,7 +94,7 @@ struct UsageTree {
         return ended
     }
 
-    /// Those that are left, the top last.
+    /// The directories that are still open, the top last.
     mutating func finish() -> [Usage] {
         var ended: [Usage] = []
         while open.count > 1 { ended.append(close()) }

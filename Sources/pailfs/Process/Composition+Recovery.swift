@@ -8,10 +8,10 @@ import ObjectStorage
 import Settings
 
 extension Composition {
-    /// How long programs wait, at most, for a store that may be away when a worker takes over a mount.
+    /// The longest time that programs wait for an absent store when a worker takes over a mount.
     private static let longestPatience = Duration.seconds(1)
 
-    /// Works off what the journal of an earlier process holds. A mount that may not write only looks.
+    /// Recovers the journal of an earlier process. A read-only mount changes nothing.
     static func recover(
         _ journal: Journal, _ cache: LocalDirectories, store: any ObjectStore, _ settings: MountSettings,
         isRestart: Bool, waiting: Set<IntentID>, pool: WorkerPool, time: any TimeSource, logger: Logger
@@ -27,7 +27,7 @@ extension Composition {
         } catch { throw cache.unusable(error.description) }
     }
 
-    /// Its original may go on, on another machine or in another directory.
+    /// Warns that the directory is a copy. The original may still be used, on another machine or in another directory.
     static func warnOfCopy(_ place: DirectoryPair, withheld: Int) {
         guard withheld > 0 else { return }
         Entry.warn(
@@ -35,7 +35,8 @@ extension Composition {
                 + "\"pailfs recover list\" shows them, and \"pailfs recover commit\" stores them")
     }
 
-    /// Gives the file system what was found, before it serves anything. With `openFiles` the mount was there all the time.
+    /// Gives the result of the recovery to the file system, before it serves anything. With `openFiles` the mount was there all
+    /// the time.
     static func recover(
         _ plan: Recovery.Plan, _ unlinked: [Orphan], openFiles: [(handle: HandleID, ino: InodeNumber)]?,
         _ fileSystem: BucketFileSystem, _ pool: WorkerPool

@@ -14,7 +14,7 @@ import Settings
 import Staging
 import Synchronization
 
-/// Passes on what GETs tell of objects, from the block cache to the file system, which is made after it. A leaf lock.
+/// Passes attributes of objects from GETs of the block cache to the file system, which is made after it. Locks: a leaf.
 private final class InfoListener: Sendable {
     private struct Listener {
         weak var fileSystem: BucketFileSystem?
@@ -36,8 +36,8 @@ private final class InfoListener: Sendable {
 /// Everything that one mount is made of, put together in the order in which it can fail: the store first, then the cache
 /// directory, then what lives in it.
 ///
-/// Owns all of it for the life of the process. After a crash the next mount with the same cache directory goes on with
-/// what is there.
+/// Owns all of it for the life of the process. After a crash the next mount with the same directories continues with their
+/// contents.
 final class Composition: Sendable {
     let session: FuseSession
     private let fileSystem: BucketFileSystem
@@ -61,8 +61,8 @@ final class Composition: Sendable {
     private let own: BufferPool
     private let replies: BufferPool
 
-    /// With `held`, the mount belongs to a holder; one that is there already is taken over with everything that is open in it.
-    /// `process` is the one that others know the mount by.
+    /// With `held`, the mount belongs to a holder; if it exists already, it is taken over with all its open files. `process` is
+    /// the process that other processes know the mount by.
     init(
         _ request: MountRequest, mountpoint: Mountpoint, held: HeldConnection? = nil, record: Int32 = -1,
         process: pid_t, logger: Logger
@@ -102,19 +102,20 @@ final class Composition: Sendable {
         entries.remind(store)
         entries.limit = LocalDirectories.metadataShare(of: settings.cacheSize)
         let unlinked = Orphan.all(in: entries)
-        // What an earlier process began is settled before anything else looks at the bucket.
+        // The work of an earlier process is recovered before anything else uses the bucket.
         let plan = try Self.recover(
             journal, cache, store: store, settings, isRestart: takesOver,
             waiting: Set(unlinked.compactMap(\.job)), pool: pool, time: time, logger: logger)
-        // Replies have a budget of their own, and so has what the file system reads itself: a reply may wait for a commit or a
-        // removal, those for a fetch, and nobody may hold what he waits for.
+        // Replies have a budget of their own, and so have the file system's own reads: a reply may wait for a commit or a
+        // removal, and those for a fetch. With one budget, a request could hold the memory for which the request it waits for is
+        // waiting.
         let memory = Self.memory(settings)
         let (forReplies, forOwn) = (memory / 4, min(memory / 8, 32 << 20))
         replies = BufferPool(budget: MemoryBudget(limit: forReplies))
         own = BufferPool(budget: MemoryBudget(limit: forOwn))
         buffers = BufferPool(budget: MemoryBudget(limit: memory - forReplies - forOwn))
         ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace, time: time)
-        // Cached blocks may give way; but nobody wants to find out by ENOSPC.
+        // Cached blocks can be evicted for writes; a disk without free space would only show by ENOSPC.
         if !takesOver, !settings.readOnly, let free = try? Directory.space(at: place.state).free,
             let lack = LocalDirectories.lack(of: free, at: place.state, settings)
         {
@@ -167,8 +168,9 @@ final class Composition: Sendable {
                 fileSystem: fileSystem), logger: logger)
     }
 
-    /// Lets commands ask this mount about itself, without which it serves all the same, and serves its figures where they
-    /// are asked for. Throws when the place for those is no good; one that only was it before is done without.
+    /// Starts to answer commands about this mount, and serves its metrics where the options ask for it. Throws when the place of
+    /// the metrics cannot be used, unless this worker takes the mount over; without the control socket the mount serves all the
+    /// same.
     func listen(
         _ request: MountRequest, mountpoint: Mountpoint, process: pid_t, threshold: LogThreshold, logger: Logger
     ) throws(CommandError) {
@@ -199,7 +201,7 @@ final class Composition: Sendable {
         }
     }
 
-    /// What answers commands.
+    /// The answers to commands.
     func service(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t) -> ControlService {
         let identity = ControlService.Identity(
             url: request.url, mountpoint: mountpoint.path, pid: process, since: SystemTime().now(),
@@ -215,15 +217,15 @@ final class Composition: Sendable {
 
     private var place: DirectoryPair { directories.place }
 
-    /// How many files the bucket does not have as programs see them.
+    /// The number of files whose present state the bucket does not have.
     var filesToStore: Int { fileSystem.dirtyFiles(below: .root) }
 
-    /// Without a session: stores what is not stored, and answers what could not be.
+    /// Without a session: stores the remaining files, and returns those that could not be stored.
     func finish() -> [UnstoredFile] {
         WorkAnswer.wait(on: pool) { [fileSystem] in await fileSystem.shutDown() }
     }
 
-    /// The same for a command: what could not be is named, and the command fails.
+    /// Stores the remaining files for a command: names those that could not be stored, and throws.
     func finishOrFail() throws(CommandError) {
         let unstored = finish()
         guard !unstored.isEmpty else { return }
@@ -233,20 +235,20 @@ final class Composition: Sendable {
                 + "their bytes stay in \(place.state)")
     }
 
-    /// After the session's end: writes what waits in memory and gives the cache directory back.
+    /// After the session's end: writes cached data to disk and releases the directories.
     func close() {
         control.withLock { $0.take() }?.stop()
         metrics.withLock { $0.take() }?.stop()
         watch.stop()
         blocks.close()
         index.close()
-        // Before the metadata cache: what is stored from now on stays in the journal, and the next process looks after it. A row
-        // that ends while the metadata cache cannot take the new version down would leave that process the version before.
+        // Closes the journal before the metadata cache: a file stored from now on keeps its row, for the next process. If a row
+        // were deleted while the metadata cache could not record the new version, that process would use the version before.
         journal.close()
         metadata.close()
     }
 
-    /// The same for a process that goes at once afterwards, whatever of it still runs.
+    /// Closes for a process that exits right afterwards, even if parts of it still run.
     func close(within duration: Duration) {
         let closed = Semaphore()
         startThread(name: "close") { [self] in
@@ -256,7 +258,7 @@ final class Composition: Sendable {
         _ = closed.wait(for: duration)
     }
 
-    // MARK: settings in each room's terms
+    // MARK: settings of each part
 
     private static func mountOptions(_ request: MountRequest) -> MountOptions {
         var options = MountOptions(source: request.url)
@@ -280,7 +282,7 @@ final class Composition: Sendable {
             case .overwrite: .overwrite
             case .fail: .fail
             }
-        // Where headers are asked for anyway, they may tell of links, too.
+        // Where headers are fetched anyway, links are read from them, too.
         policy.linksInHeaders =
             settings.symlinks == .metadata || settings.symlinks != .off && settings.attributes == .exact
         policy.nativeLinks = settings.symlinks == .native
@@ -322,7 +324,7 @@ final class Composition: Sendable {
         return options
     }
 
-    /// The option, but at most half of what the control group allows.
+    /// The option memory, but at most half of the control group's limit.
     private static func memory(_ settings: MountSettings) -> Int {
         let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
         let allowed = limits.lazy.compactMap { path -> Int64? in

@@ -1,15 +1,15 @@
 import Basics
 import Synchronization
 
-/// Bytes of disk that the databases and directories of a mount take, and what they may grow by before anybody looks
-/// again. Any thread may ask; its mutex is a leaf, and the files are looked at outside it.
+/// Bytes on disk of a mount's databases and directories, and the growth allowed for until they are measured again. Any thread may
+/// read it. Locks: the mutex is a leaf, and the files are measured outside it.
 final class DatabaseSpace: Sendable {
     private struct State {
         var bytes: Int64 = 0
         var measured: Duration?
     }
 
-    /// Looking takes some 20 us: too long for every write, and what grows in this time fits `growth`.
+    /// A measurement takes some 20 us: too long for every write. The growth in this time fits `growth`.
     private static let interval = Duration.milliseconds(50)
     private let files: [String]
     private let growth: Int64
@@ -29,14 +29,14 @@ final class DatabaseSpace: Sendable {
         let now = time.uptime()
         let known: Int64? = state.withLock { state in
             guard let measured = state.measured, now - measured < Self.interval else {
-                // Others make do with what is known until this look is over.
+                // Other threads use the known value until this measurement is over.
                 state.measured = now
                 return nil
             }
             return state.bytes
         }
         if let known { return known }
-        // One that is not there takes nothing.
+        // A missing file takes no space.
         let bytes = files.reduce(growth) { $0 + ((try? File($1).allocated) ?? 0) }
         state.withLock { $0.bytes = bytes }
         return bytes

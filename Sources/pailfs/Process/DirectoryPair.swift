@@ -3,15 +3,15 @@ import Journaling
 import ObjectStorage
 import Settings
 
-/// Where one mount keeps what it has on local disk: in two directories, which may be the same.
+/// The local directories of one mount: two, which may be the same.
 ///
-/// `state` has what must not be lost, and the lock of the mount. `cache` has what can be fetched again: any program may delete it,
-/// or a part of it, at any time. Each names the other in a file, so that a command finds both by either.
+/// `state` has data that must not be lost, and the lock of the mount. `cache` has data that can be fetched again: any program may
+/// delete it, or a part of it, at any time. Each names the other in a file, so that a command finds both by either.
 struct DirectoryPair: Sendable, Hashable {
     let state: String
     let cache: String
 
-    /// Whether the cache lies in the directory of the state.
+    /// Whether the cache lies in the state directory.
     var isOne: Bool { state == cache }
     var directories: [String] { isOne ? [state] : [state, cache] }
 
@@ -22,14 +22,14 @@ struct DirectoryPair: Sendable, Hashable {
 
     init(state: String, cache: String) { (self.state, self.cache) = (state, cache) }
 
-    /// For the request's bucket and prefix.
+    /// The directories for the request's bucket and prefix.
     init(of request: MountRequest) throws(CommandError) {
         let parents = try Self.parents(request.settings, request.environment)
         let name = try Self.name(of: request)
         self.init(state: "\(parents.state)/\(name)", cache: "\(parents.cache)/\(name)")
     }
 
-    /// The one that `directory` belongs to.
+    /// The pair that `directory` belongs to.
     init(existing directory: String) {
         if !Journal.exists(at: directory + "/journal.db"), let state = Self.named(in: directory + Self.stateName) {
             self.init(state: state, cache: directory)
@@ -38,7 +38,7 @@ struct DirectoryPair: Sendable, Hashable {
         }
     }
 
-    /// The one of the request, or a former one that the next mount takes over.
+    /// The pair of the request, or a former directory that the next mount takes over.
     static func found(for request: MountRequest) throws(CommandError) -> DirectoryPair {
         let place = try DirectoryPair(of: request)
         if Journal.exists(at: place.journal) { return place }
@@ -46,7 +46,7 @@ struct DirectoryPair: Sendable, Hashable {
         return former.map { DirectoryPair(state: $0.path, cache: $0.path) } ?? place
     }
 
-    /// Whether `directory` is that of a mount.
+    /// Whether `directory` belongs to a mount.
     static func isOne(_ directory: String) -> Bool {
         func isThere(_ name: String) -> Bool { (try? LocalFileStatus(of: directory + name)) ?? nil != nil }
         return isThere("/lock") && (Journal.exists(at: directory + "/journal.db") || isThere(stateName))
@@ -60,7 +60,7 @@ struct DirectoryPair: Sendable, Hashable {
             account: found.account, bucket: request.bucket ?? "", prefix: request.prefix)
     }
 
-    /// The directories for all mounts.
+    /// The parent directories for all mounts.
     static func parents(
         _ settings: MountSettings, _ environment: [String: String]
     ) throws(CommandError) -> (state: String, cache: String) {
@@ -68,7 +68,7 @@ struct DirectoryPair: Sendable, Hashable {
         func usual(_ kind: CacheLocation.Kind) -> String? {
             CacheLocation.directory(for: kind, environment: environment, isRoot: isRoot)
         }
-        // With one of the options alone, what it does not name is as it was before there was the other.
+        // With only one of the options, the other directory is where it was before there were two.
         guard let cache = settings.cacheDirectory ?? usual(.cache),
             let state = settings.stateDirectory ?? settings.cacheDirectory ?? usual(.state)
         else { throw CommandError("the cache needs a home directory or cache-dir; set cache-dir") }
@@ -80,7 +80,7 @@ struct DirectoryPair: Sendable, Hashable {
     private static let stateName = "/state"
     private static let cacheName = "/cache"
 
-    /// To be called with both directories locked.
+    /// Requires: both directories are locked.
     func nameEachOther() throws(FileError) {
         guard !isOne else {
             for name in [Self.stateName, Self.cacheName] { try File.remove(state + name) }

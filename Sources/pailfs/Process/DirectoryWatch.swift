@@ -8,27 +8,27 @@ import SQLite
 import Staging
 import Synchronization
 
-/// Makes the directories of a mount anew when another program deletes them, or a part of them.
+/// Recreates the directories of a mount when another program deletes them, or a part of them.
 ///
-/// Until then the mount works with the files that it has open, so no call fails. Of what was not stored yet, files are made anew
-/// that a descriptor is open of, or that the journal has; the others are named. Owns the locks on directories that it has made
-/// again: they have to be locked again. One thread looks; the mutex is a leaf. After a crash: what the cache lacks is asked of the
-/// store again; of the state, what was deleted since the last look is lost.
+/// Until then the mount works with the files that it has open, so no call fails. Of the files not stored yet, those that have an
+/// open descriptor or that the journal holds are recreated; the others are named in the log. Owns the locks on directories that
+/// it has recreated: they have to be locked again. One thread checks. Locks: the mutex is a leaf. After a crash: missing parts of
+/// the cache are fetched again; parts of the state that were deleted since the last check are lost.
 final class DirectoryWatch: Sendable {
     private struct State {
         var locks: [CacheDirectoryLock]
-        /// The parts, `cache` and `state`, of which the log has a warning; later ones are notes.
+        /// The parts, `cache` and `state`, of which the log has a warning; later messages about them are of level info.
         var hasSaid: Set<String> = []
         /// The parts of which something is still missing.
         var faults: Set<String> = []
-        /// Why the last attempt to mend something failed.
+        /// Why the last repair failed.
         var reason = ""
     }
 
-    /// A look takes some 20 us.
+    /// A check takes some 20 us.
     private static let interval = Duration.seconds(1)
 
-    /// What lies in the directories.
+    /// The open contents of the directories.
     struct Contents: Sendable {
         /// Of the cache.
         let databases: [Database]
@@ -45,7 +45,7 @@ final class DirectoryWatch: Sendable {
     private let ends = Semaphore()
     private let ended = Semaphore()
 
-    /// Looks until `stop`.
+    /// Checks until `stop`.
     init(_ directories: LocalDirectories, _ contents: Contents, logger: Logger) {
         (place, self.contents, self.logger) = (directories.place, contents, logger)
         state = Mutex(State(locks: [directories.lock] + (directories.cacheLock.map { [$0] } ?? [])))
@@ -58,7 +58,7 @@ final class DirectoryWatch: Sendable {
         }
     }
 
-    /// To be called once, before the databases are closed.
+    /// Requires: called once, before the databases are closed.
     func stop() {
         ends.signal()
         ended.wait()
@@ -74,7 +74,7 @@ final class DirectoryWatch: Sendable {
         for database in databases where !database.isInPlace {
             attempt {
                 try database.restore()
-                // On a disk that is full it goes without.
+                // On a full disk the database does without headroom.
                 try? database.takeHeadroom()
             }
         }
@@ -92,7 +92,7 @@ final class DirectoryWatch: Sendable {
         contents.fileSystem.putBackStaging()
     }
 
-    /// Says it once until it is mended.
+    /// Logs a fault once until it is repaired.
     private func say(_ message: Logger.Message, _ directory: String, _ part: String) {
         let (isNew, isFirst) = state.withLock { state in
             (state.faults.insert(part).inserted, state.hasSaid.insert(part).inserted)

@@ -3,25 +3,25 @@ import Glibc
 import Journaling
 import Settings
 
-/// A directory in which an earlier mount kept both its state and its cache, although the two are apart now.
+/// A directory in which an earlier mount kept both its state and its cache, from before the two were separate.
 ///
-/// It is taken over before the mount has a journal: on one disk by a rename of the whole, after which the cache leaves for its own
-/// place; across disks by a copy of the state that is flushed, and gets its name, before anything is removed.
-/// After a crash: the journal is in one of the two directories, with all that it names, or in both with the same content, which
-/// the file `former` says; the next mount continues.
-/// Locks: the directory's own, which earlier versions of this program have, too.
+/// It is taken over before the mount has a journal: on one disk by renaming the directory, after which the cache is moved to its
+/// own place; across disks by a copy of the state that is flushed, and gets its name, before anything is removed.
+/// After a crash: the journal is in one of the two directories, with all files that it names, or in both with the same content,
+/// which the file `former` records; the next mount continues.
+/// Locks: the directory's own, which earlier versions of this program use, too.
 struct FormerDirectory: Sendable {
     let path: String
     private let place: DirectoryPair
 
-    /// What must not be lost, the journal last: a command that finds it finds all.
+    /// Files that must not be lost, the journal last: a command that finds the journal finds all.
     private static let state = ["staging", "changes", "journal.db-made", "journal.db-wal", "journal.db"]
-    /// What can be fetched again, in groups that belong together; a group is whole when its last file is there.
+    /// Files that can be fetched again, in groups that belong together; a group is whole when its last file exists.
     private static let caches = [
         ["meta.db-damaged", "meta.db-wal", "meta.db"], ["blocks", "blocks.db-damaged", "blocks.db-wal", "blocks.db"],
     ]
 
-    /// Those of the request's mount that hold a journal.
+    /// The former directories of the request's mount that hold a journal.
     static func all(of request: MountRequest, _ place: DirectoryPair) throws(CommandError) -> [FormerDirectory] {
         var paths: [String] = []
         if !place.isOne { paths.append(place.cache) }
@@ -40,10 +40,10 @@ struct FormerDirectory: Sendable {
         return status.kind == .directory && status.owner == LocalFileStatus.ourUser
     }
 
-    /// Moves all that is here, unless the mount has a journal of its own.
+    /// Moves all files, unless the mount has a journal of its own.
     /// Requires: the caller has the directory's lock.
     func takeOver() throws(JournalingError) {
-        // Another mount has been faster.
+        // Another mount has taken the directory over already.
         guard Journal.exists(at: path + "/journal.db") else { return }
         do throws(FileError) {
             guard !Journal.exists(at: place.journal) else {
@@ -52,7 +52,7 @@ struct FormerDirectory: Sendable {
             }
             let parent = Directory.parent(of: place.state)
             try Directory.create(parent, lasting: true)
-            // Of a mount that failed before it had a journal.
+            // These files are of a mount that failed before it had a journal.
             for name in ["lock", "cache"] { try File.remove("\(place.state)/\(name)") }
             do throws(FileError) { try File.rename(path, to: place.state) } catch {
                 guard error.errno == EXDEV else { throw error }
@@ -67,10 +67,10 @@ struct FormerDirectory: Sendable {
 
     // MARK: The cache
 
-    /// Of an interrupted move: what of the cache is in the directory of the state.
+    /// After an interrupted move: moves the parts of the cache that are in the state directory.
     static func sort(_ place: DirectoryPair) { if !place.isOne { moveCaches(from: place.state, to: place) } }
 
-    /// What the cache has already, and what is on another disk, goes.
+    /// Moves the caches; deletes those that exist at the target already, and those on another disk.
     private static func moveCaches(from source: String, to place: DirectoryPair) {
         for group in caches {
             let isWhole = group.last.map { access("\(place.cache)/\($0)", F_OK) == 0 } ?? true
@@ -87,7 +87,7 @@ struct FormerDirectory: Sendable {
 
     private var mark: String { place.state + "/former" }
 
-    /// Whether the mount's journal is a copy of the one here.
+    /// Whether the mount's journal is a copy of the one in this directory.
     private var isCopied: Bool {
         (try? File(mark).read(atMost: 8192)).map { String(decoding: $0, as: UTF8.self) } == path
     }
@@ -116,7 +116,7 @@ struct FormerDirectory: Sendable {
         }
     }
 
-    /// With its holes and times, which staged files have a meaning for.
+    /// Copies a file with its holes and times, which matter for staged files.
     private static func copy(_ source: File, _ status: LocalFileStatus, to target: File) throws(FileError) {
         let step: Int64 = 64 << 10
         var position: Int64 = 0
@@ -141,7 +141,7 @@ struct FormerDirectory: Sendable {
 
     // MARK: Two journals
 
-    /// An earlier version of this program was used again meanwhile.
+    /// Warns of files here that are not stored: an earlier version of this program was used meanwhile.
     private func warn() {
         guard let journal = try? Journal(path: path + "/journal.db") else { return }
         defer { journal.close() }

@@ -3,25 +3,25 @@ import CLinux
 import FuseBridge
 import Glibc
 
-/// The process that keeps a mount alive while the one that serves it, the worker, may die or be replaced.
+/// The process that keeps a mount alive while the worker, the process that serves it, may die or be replaced.
 ///
-/// One thread, no task, no cache: little can go wrong here. Owns the worker, a second descriptor of the kernel's connection,
-/// one of the mount's record, and the memory in which workers note what they have taken (`linux_held`). A worker that dies
-/// is started again, with pauses and not for ever; one that ends in order ends the holder with its exit status. One that dies
-/// after the unmount is replaced by one that only stores what is left. If the holder dies, the worker serves on as if it had
-/// none.
+/// One thread, no task, no cache, so that little can go wrong. Owns the worker, a second descriptor of the kernel's connection,
+/// one of the mount's record, and the memory in which workers record the requests they have read (`linux_held`). A worker that
+/// dies is replaced, with pauses, up to a limit; the holder ends with the exit status of a worker that ends in order. A worker
+/// that dies after the unmount is replaced by one that only stores the remaining files. If the holder dies, the worker serves on
+/// without it.
 struct Holder {
-    /// A worker ends with this status to have another one go on with the mount.
+    /// The exit status with which a worker asks for another one to serve the mount.
     static let handOverStatus: Int32 = 75
 
-    /// Deaths in a row after which the mount is given up, and how long a worker has to serve for the row to end.
+    /// Successive deaths after which the mount is given up, and how long a worker must serve for the count to restart.
     private static let mostDeaths = 20
     private static let steadySeconds = 2
-    /// How long a killed worker may hang in the kernel before programs get an error for what it had taken: one of its
-    /// threads may wait there for a program that waits for the worker.
+    /// How long a killed worker may hang in the kernel before the requests it has read fail: one of its threads may wait in the
+    /// kernel for a program that waits for the worker.
     private static let patienceSeconds = 10
     private static let interestingSignals = [SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR2]
-    /// Descriptors of the holder lie above those that a worker finds.
+    /// The holder's descriptors lie above the fixed numbers of a worker's.
     private static let lowestDescriptor: Int32 = 32
 
     private let arguments: [String]
@@ -38,7 +38,7 @@ struct Holder {
     private var record: Int32 = -1
     private var hasEnded = false
     private var endSignal: Int32?
-    /// Whether the worker there is now knows of it.
+    /// Whether the present worker has got `endSignal`.
     private var hasPassedEndSignal = false
     private var deaths = 0
     /// How the last worker died, for the log of the next one.
@@ -46,11 +46,11 @@ struct Holder {
     private var startedAt = 0
     private var dyingSince: Int?
 
-    /// Serves `arguments` (URL, mountpoint, options, as `pailfs mount` takes them) and returns the exit status. To be
-    /// called on the main thread before any other thread exists.
+    /// Serves `arguments` (URL, mountpoint, options, as `pailfs mount` takes them) and returns the exit status.
+    /// Requires: called on the main thread before any other thread exists.
     static func run(_ arguments: [String], foreground: Bool) -> Int32 {
         let report: StatusReport = foreground ? .terminal : .pipe
-        // Started as /proc/self/exe it would be "exe" to ps(1).
+        // Without this, ps(1) would show "exe" for a process started as /proc/self/exe.
         linux_name_thread("pailfs")
         do {
             var holder = try Holder(arguments, foreground: foreground)
@@ -88,7 +88,7 @@ struct Holder {
         }
         letGoOfCaller(pipe)
         while true {
-            // Nobody tells that a worker has begun to serve.
+            // No signal or message shows that a worker has begun to serve: this is polled.
             let isToEnd = endSignal != nil && !hasPassedEndSignal
             let ready = linux_wait_readable(signals, socket.ours, isToEnd ? 20 : Int32(Self.patienceSeconds) * 500)
             if ready & 1 != 0 { takeSignals() }
@@ -116,7 +116,7 @@ struct Holder {
         return linux_spawn_worker(&worker, program, argv, descriptors, Int32(descriptors.count))
     }
 
-    /// How the worker ended, if it did, as waitpid(2) tells it.
+    /// The worker's wait status (waitpid(2)), if it has ended.
     private mutating func reaped() -> Int32? {
         var status: Int32 = 0
         guard worker > 0, waitpid(worker, &status, WNOHANG) == worker else { return nil }
@@ -126,20 +126,20 @@ struct Holder {
         return status
     }
 
-    /// Goes on with another worker, or returns the exit status of the holder.
+    /// Starts another worker and returns nil, or returns the exit status of the holder.
     private mutating func decide(_ status: Int32) -> Int32? {
         let signal = status & 0x7f
         let code = signal == 0 ? (status >> 8) & 0xff : 128 + signal
         let end = signal == 0 ? "exit status \(code)" : "signal \(signal)"
         if hasEnded { return decideAfterUnmount(code, end) }
-        // Before there is a mount there is nothing to keep.
+        // Without a mount there is nothing to hold.
         guard device >= 0 else { return code }
         if memory.pointee.generation == 0, memory.pointee.is_serving == 0 {
             letGoOfMount()
             return code
         }
         if signal == 0, code == Self.handOverStatus {
-            // The program may be a newer one by now.
+            // The installed program may be a newer one by now.
             (program, deaths, predecessor) = (path, 0, nil)
             tell("the worker has handed the mount to a new one")
         } else if signal == 0, memory.pointee.is_serving != 0 {
@@ -151,8 +151,8 @@ struct Holder {
         return startNext() ? nil : giveUp()
     }
 
-    /// The mount is gone, and the exit status is the worker's if it said what is stored. Otherwise another one stores what is
-    /// left; after too many deaths the record names that.
+    /// After the unmount, a worker that has written its result to the record ends the holder with its exit status. Otherwise
+    /// another worker stores the remaining files; after too many deaths the record names them.
     private mutating func decideAfterUnmount(_ code: Int32, _ end: String) -> Int32? {
         if MountRecord.isFinished(record) { return code }
         noteDeath(end)
@@ -169,9 +169,9 @@ struct Holder {
         deaths += 1
         predecessor = end
         tell("the worker has ended (\(end)) and is started again")
-        // A new version that does not come up must not take the mount along.
+        // A new version that does not start must not end the mount.
         if memory.pointee.is_serving == 0 { program = "/proc/self/exe" }
-        // A stop point ends one worker only.
+        // The stop point applies to one worker only.
         unsetenv("PAILFS_STOP_POINT")
         if deaths > 1 { usleep(min(1_000_000, 50_000 << UInt32(deaths))) }
     }
@@ -187,7 +187,7 @@ struct Holder {
         return start() == 0
     }
 
-    /// Programs get errors instead of waiting for ever, and the mountpoint is free again.
+    /// Ends the mount: programs get errors instead of waiting for ever, and the mountpoint is free again.
     private mutating func giveUp() -> Int32 {
         tell("the mount ends after \(deaths) deaths of its worker; see its log, and mount again")
         letGoOfMount()
@@ -219,8 +219,8 @@ struct Holder {
         passEndSignal()
     }
 
-    /// A worker that takes a mount over is told to end once it serves: killed on the way there, it would leave what is not
-    /// stored to the next one, which would be killed as well.
+    /// Sends the signal to a worker that takes a mount over only once it serves: one that is killed during its start leaves its
+    /// unstored files to the next, which would be killed as well.
     private mutating func passEndSignal() {
         guard let signal = endSignal, worker > 0, !hasPassedEndSignal else { return }
         guard memory.pointee.generation == 0 || memory.pointee.is_serving != 0 else { return }
@@ -245,7 +245,7 @@ struct Holder {
         }
     }
 
-    /// A worker whose main thread is gone and that is still there hangs in the kernel.
+    /// Fails the requests of a worker that hangs in the kernel: its main thread has ended, and its process still exists.
     private mutating func watchDying() {
         guard worker > 0, device >= 0, Self.isZombie(worker) else { return dyingSince = nil }
         let since = dyingSince ?? Self.now
@@ -255,7 +255,7 @@ struct Holder {
         if refused > 0 { tell("\(refused) requests fail with EIO so that the dead worker can exit") }
     }
 
-    /// Whether the process has ended and nobody has waited for it yet.
+    /// Whether the process has ended and its parent has not waited for it yet.
     static func isZombie(_ process: pid_t) -> Bool {
         guard let bytes = try? File("/proc/\(process)/stat").read(atMost: 512),
             let end = bytes.lastIndex(of: UInt8(ascii: ")")), bytes.count > end + 2
@@ -265,7 +265,8 @@ struct Holder {
 
     // MARK: the caller
 
-    /// The command waits for the end of the pipe, and whoever called it for that of its output.
+    /// Closes the pipe, for whose end the command waits, and the standard descriptors, for whose end the command's own caller may
+    /// wait.
     private func letGoOfCaller(_ pipe: Int32) {
         _ = chdir("/")
         guard !isForeground else { return }
@@ -277,7 +278,7 @@ struct Holder {
         close(null)
     }
 
-    /// The worker's log is the worker's; what happens to the worker goes where a daemon without one has it.
+    /// Reports about a worker. Its log belongs to the worker, so they go to syslog or, in the foreground, to standard error.
     private func tell(_ text: String) {
         if isForeground { Entry.say("pailfs: \(text)") } else { linux_syslog(LOG_WARNING, text) }
     }

@@ -3,18 +3,18 @@ import CLinux
 import Glibc
 import Settings
 
-/// Starts the process that serves a mount and waits for its word.
+/// Starts the process that serves a mount and waits until it reports.
 ///
-/// The daemon is this program started anew, in a session of its own: after a fork no task or dispatch queue that has run
-/// before ever runs again.
+/// The daemon is this program started anew, in a session of its own: after a fork no task or dispatch queue that has run before
+/// ever runs again.
 enum Launcher {
-    /// Returns when the kernel answers on the mountpoint. Nothing is left running when it throws.
+    /// Returns when the kernel answers on the mountpoint. When it throws, no process is left running.
     static func launch(_ request: MountRequest) throws(CommandError) {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw CommandError("the process of the mount cannot be started: \(text(errno))") }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         var process = pid_t()
-        // The mountpoint stands among the arguments, where ps(1) shows it.
+        // The mountpoint is among the arguments, where ps(1) shows it.
         let arguments = ["pailfs", request.settings.restarts ? "hold" : "serve"] + request.words
         var argv: [UnsafeMutablePointer<CChar>?] = arguments.map { (text: String) in strdup(text) }
         argv.append(nil)
@@ -35,7 +35,7 @@ enum Launcher {
         }
     }
 
-    /// What a process that may use little memory mostly ends of; nil where that is not limited.
+    /// The likely reason for the end of a process with a memory limit; nil without a limit.
     private static var memoryLimit: String? {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0, limit.rlim_cur < rlim_t(Int64.max) else {
@@ -44,7 +44,7 @@ enum Launcher {
         return "it may use \(ByteSize.format(Int64(limit.rlim_cur))) of memory; raise that limit (ulimit -v)"
     }
 
-    /// How it ended, in words.
+    /// How the process ended, in words.
     private static func wait(for process: pid_t) -> String {
         var status: Int32 = 0
         while waitpid(process, &status, 0) < 0 {

@@ -3,17 +3,17 @@ import FuseBridge
 import Glibc
 import Journaling
 
-/// A mount that is unmounted and whose process still stores what was written.
+/// A mount that is unmounted and whose process still stores its files.
 enum LeavingMount {
-    /// Whether `process` kept a mount on `mountpoint` that is not mounted any more. Processes of other namespaces are not
-    /// judged: their mounts are not seen from here.
+    /// Whether `process` had a mount on `mountpoint` that is not mounted any more. False for processes of other mount namespaces:
+    /// their mounts are not visible here.
     static func isLeaving(_ process: pid_t, mountpoint: String) -> Bool {
         guard !MountRecord.isGone(process), isPailfs(process) else { return false }
         if let theirs = nameSpace(of: "\(process)"), theirs != nameSpace(of: "self") { return false }
         return MountTable.current().entry(at: ByteString(mountpoint))?.type != "fuse.pailfs"
     }
 
-    /// What a command says that finds the cache directory of such a mount in use; nil when that is another one's.
+    /// The error of a command that finds the directory of such a mount in use; nil when another process uses it.
     static func error(_ error: JournalingError) -> CommandError? {
         guard case .held(_, let process?, let mountpoint?) = error, isLeaving(process, mountpoint: mountpoint) else {
             return nil
@@ -29,7 +29,7 @@ enum LeavingMount {
         return String(decoding: name, as: UTF8.self) == "pailfs\n"
     }
 
-    /// nil when it may not be read.
+    /// nil when the link may not be read.
     private static func nameSpace(of process: String) -> String? {
         var bytes = [CChar](repeating: 0, count: 64)
         let count = readlink("/proc/\(process)/ns/mnt", &bytes, bytes.count)

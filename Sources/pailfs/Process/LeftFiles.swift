@@ -1,7 +1,7 @@
 import Basics
 import Journaling
 
-/// What the journal of an unmounted mount still names, for the record of a mount whose workers died.
+/// The files that the journal of an unmounted mount still names, for the record of a mount whose workers have died.
 enum LeftFiles {
     /// One line a file, and one for the jobs; `arguments` are those of the mount.
     static func lines(of arguments: [String], in directory: String) -> [String] {

@@ -7,16 +7,16 @@ import ObjectStorage
 import SQLite
 import Settings
 
-/// The directories on local disk that one mount has to itself, locked: that of its state before anything else, which tells other
-/// mounts who has them.
+/// The local directories of one mount, locked. The state directory is locked first, and its lock names the process and the
+/// mountpoint to other mounts.
 struct LocalDirectories: Sendable {
     let place: DirectoryPair
     let lock: CacheDirectoryLock
-    /// nil where the cache lies in the directory of the state.
+    /// nil where the cache lies in the state directory.
     let cacheLock: CacheDirectoryLock?
 
-    /// Finds, creates and locks the directories for the request's bucket and prefix, and takes over what an earlier version of this
-    /// program has in another place; `process` is who others are told has them.
+    /// Finds, creates and locks the directories for the request's bucket and prefix, and takes over the former directories of
+    /// earlier versions of this program. `process` is the process that the lock names to others.
     init(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t = getpid()) throws(CommandError) {
         let place = try DirectoryPair(of: request)
         try Self.requireHome(request)
@@ -34,7 +34,7 @@ struct LocalDirectories: Sendable {
             place.isOne ? nil : try Self.lock(place.cache, process, mountpoint)
         }
         FormerDirectory.sort(place)
-        // What cannot be written now is found by the other directory, or by the URL.
+        // If the files cannot be written now, a command finds the pair by the other directory or by the URL.
         try? place.nameEachOther()
     }
 
@@ -47,9 +47,9 @@ struct LocalDirectories: Sendable {
         }
     }
 
-    /// A command that looks into a directory that is not mounted has its lock for a moment, and says so by giving the
-    /// directory as its mountpoint: a mount that begins right then waits for it. So it does for the process of a mount that
-    /// is unmounted and still stores what was written.
+    /// Locks a directory, and waits for a process that has the lock only for a moment or until it is done: a command on a
+    /// directory that is not mounted, which gives the directory as its mountpoint, or the process of a mount that is unmounted
+    /// and still stores its files.
     private static func lock(
         _ path: String, _ process: pid_t, _ mountpoint: Mountpoint
     ) throws(JournalingError) -> CacheDirectoryLock {
@@ -80,7 +80,7 @@ struct LocalDirectories: Sendable {
 
     private static let patience = Duration.seconds(3)
 
-    /// Those that are there, for as long as a command works in them.
+    /// Locks existing directories, for as long as a command works in them.
     init(existing place: DirectoryPair) throws(JournalingError) {
         self.place = place
         lock = try CacheDirectoryLock(directory: place.state, pid: getpid(), mountpoint: place.state)
@@ -88,8 +88,8 @@ struct LocalDirectories: Sendable {
             place.isOne ? nil : try CacheDirectoryLock(directory: place.cache, pid: getpid(), mountpoint: place.cache)
     }
 
-    /// Refuses a place that the mount would hide: pailfs would wait for itself there, for ever. To be asked before the mount is
-    /// made.
+    /// Refuses a place that the mount would hide: pailfs would wait for itself there, for ever.
+    /// Requires: called before the mount is made.
     static func require(_ request: MountRequest, outside mountpoint: Mountpoint) throws(CommandError) {
         guard let parents = try? DirectoryPair.parents(request.settings, request.environment) else { return }
         for (parent, kind) in [(parents.cache, "cache"), (parents.state, "state")] {
@@ -102,7 +102,7 @@ struct LocalDirectories: Sendable {
         }
     }
 
-    /// The directory, or what is there of the way to it: it is made by the first mount.
+    /// The directory, or the nearest existing one above it: the first mount makes it.
     static func nearest(to directory: String) -> String {
         var place = directory
         while access(place, F_OK) != 0, let slash = place.lastIndex(of: "/"), slash > place.startIndex {
@@ -111,8 +111,8 @@ struct LocalDirectories: Sendable {
         return place
     }
 
-    /// The nearest directory above `path` in which somebody other than its user and root can put another directory in the
-    /// place of what leads to it, and who that is; nil when there is none.
+    /// Whether a user other than `user` and root can replace one of the directories on the way to `path`, and in words which user
+    /// and where; nil when none can.
     static func exposed(
         _ path: String, to user: UInt32 = LocalFileStatus.ourUser, in space: UserNameSpace = .current
     ) -> String? {
@@ -121,11 +121,11 @@ struct LocalDirectories: Sendable {
             let entry = place
             place = slash == place.startIndex ? "/" : String(place[..<slash])
             guard let above = try? LocalFileStatus(of: place) else { return nil }
-            // Of a container's users outside, the owner is mostly the machine's root.
+            // The owner is a user outside the container, mostly the machine's root.
             if !above.isTrusted(by: user), !above.isOwnerUnmapped(at: place, space) {
                 return "user \(above.owner) can replace files in \(place)"
             }
-            // Where the sticky bit is, an entry is its owner's alone.
+            // With the sticky bit, only its owner can replace an entry.
             let isSticky = above.permissions & 0o1000 != 0
             let isSafe = isSticky && (try? LocalFileStatus(of: entry))?.isTrusted(by: user) ?? true
             if above.permissions & 0o002 != 0, !isSafe {
@@ -136,7 +136,7 @@ struct LocalDirectories: Sendable {
         return nil
     }
 
-    /// What is wrong with so few free bytes on the disk, if they are too few for anything to be written.
+    /// The error if so few free bytes on the disk are too few to write anything.
     static func lack(of free: Int64, at path: String, _ settings: MountSettings) -> CommandError? {
         guard free <= settings.freeSpace else { return nil }
         return CommandError(
@@ -144,7 +144,7 @@ struct LocalDirectories: Sendable {
                 + "(free-space); make room, or set another cache-dir")
     }
 
-    /// A home directory that does not exist is not for pailfs to make.
+    /// Throws when the home directory does not exist: pailfs does not create it.
     static func requireHome(_ request: MountRequest) throws(CommandError) {
         let settings = request.settings
         guard settings.cacheDirectory == nil, let home = request.environment["HOME"], access(home, F_OK) != 0,
@@ -155,8 +155,8 @@ struct LocalDirectories: Sendable {
             "the home directory \(home) does not exist; set cache-dir, or HOME to a directory that exists")
     }
 
-    /// What is kept in a database of the cache, made by `open`. One that is damaged, another program's or newer than this
-    /// one holds nothing that the bucket has not: it is made anew.
+    /// A database of the cache and the cache that `open` makes on it. A database that is damaged, another program's or newer than
+    /// this one holds nothing that cannot be fetched again: it is recreated.
     func cache<Cache>(
         _ name: String, migrations: [String], logger: Logger, _ open: (Database) throws(SQLiteError) -> Cache
     ) throws(CommandError) -> (Database, Cache) {
@@ -172,7 +172,7 @@ struct LocalDirectories: Sendable {
         }
         func attempt() throws(SQLiteError) -> (Database, Cache) {
             let database = try Database(.file(file), options: options, migrations: migrations)
-            // On a disk that is full already it goes without.
+            // On a full disk the database does without headroom.
             try? database.takeHeadroom()
             do throws(SQLiteError) { return (database, try open(database)) } catch {
                 database.close()
@@ -223,10 +223,10 @@ struct LocalDirectories: Sendable {
 
     private static let stopVariable = "PAILFS_STOP_POINT"
 
-    /// Most bytes of the cache's size that what is known of names takes.
+    /// Most bytes of the cache's size for names and attributes.
     static func metadataShare(of size: Int64) -> Int64 { size / 4 }
 
-    /// The quota on what is kept here: the databases count too, with room to grow until they are looked at again.
+    /// The quota on local disk: the databases count too, with room to grow until they are measured again.
     func ledger(limit: Int64, floor: Int64, time: any TimeSource) -> SpaceLedger {
         let databases = DatabaseSpace(place, growth: min(limit / 16, 16 << 20), time: time)
         let (state, cache) = (place.state, place.cache)

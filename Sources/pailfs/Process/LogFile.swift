@@ -4,8 +4,8 @@ import Synchronization
 
 /// The file that a mount's log goes to, opened for appending. Lives as long as the process, as does its descriptor.
 ///
-/// Programs that rotate logs rename or delete the file: within a second of that the next line goes to a new one of the same
-/// name, and nothing has to be told to the mount. Any thread; one of them looks.
+/// Programs that rotate logs rename or delete the file: within a second the next line goes to a new file of the same name,
+/// without a signal to the mount. Any thread may call it; one of them checks.
 final class LogFile: Sendable {
     private static let pause: Int64 = 1
 
@@ -13,7 +13,7 @@ final class LogFile: Sendable {
     private let path: String
     /// In seconds of the monotonic clock.
     private let looked = Atomic<Int64>(LogFile.now)
-    /// Whether standard error is this file, too: what the runtime says of a crash.
+    /// Whether standard error is this file, too: the runtime reports a crash there.
     private let takesErrors = Atomic(false)
 
     /// nil, with errno, when the file cannot be opened.
@@ -23,21 +23,21 @@ final class LogFile: Sendable {
         if descriptor < 0 { return nil }
     }
 
-    /// Standard error goes here from now on.
+    /// Redirects standard error to this file.
     func takeErrors() {
         dup2(descriptor, STDERR_FILENO)
         takesErrors.store(true, ordering: .relaxed)
     }
 
-    /// To be called before a line is written. The descriptor keeps its number: a line that another thread is writing gets into
-    /// either file whole.
+    /// Call it before a line is written. The descriptor keeps its number: a line that another thread is writing gets into either
+    /// file whole.
     func follow() {
         let (now, before) = (Self.now, looked.load(ordering: .relaxed))
         guard now - before >= Self.pause,
             looked.compareExchange(expected: before, desired: now, ordering: .relaxed).exchanged, !isInPlace
         else { return }
         let file = Self.open(path)
-        // The former one is better than none.
+        // If no new file can be opened, the lines go to the former one.
         guard file >= 0 else { return }
         dup2(file, descriptor)
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)

@@ -16,7 +16,7 @@ struct LogTarget: Sendable {
     let place: Place
     let format: MountSettings.LogFormat
 
-    /// Text for who looks at the terminal.
+    /// Text for a terminal.
     static let errors = LogTarget(place: .standardError, format: .text)
 
     private init(place: Place, format: MountSettings.LogFormat) { (self.place, self.format) = (place, format) }
@@ -37,13 +37,13 @@ struct LogTarget: Sendable {
 
     func logger(_ settings: MountSettings) -> Logger { logger(LogThreshold(settings.logLevel)) }
 
-    /// One whose level can change.
+    /// A logger whose level can change.
     func logger(_ threshold: LogThreshold) -> Logger {
         Logger(label: "pailfs") { _ in LineHandler(target: self, threshold: threshold) }
     }
 }
 
-/// From which level on a mount logs; may change while it does.
+/// The lowest level that a mount logs; it may change.
 final class LogThreshold: Sendable {
     private let level: Atomic<Int>
 
@@ -75,7 +75,7 @@ struct LineHandler: LogHandler {
 
     init(target: LogTarget, threshold: LogThreshold) { (self.target, self.threshold) = (target, threshold) }
 
-    /// That of the mount, unless somebody wants another one of this logger alone.
+    /// The level of the mount, unless this logger was given one of its own.
     var logLevel: Logger.Level {
         get { own ?? threshold.value }
         set { own = newValue }
@@ -91,7 +91,7 @@ struct LineHandler: LogHandler {
         let isJSON = target.format == .json
         let time = SystemTime().now().iso8601(fraction: 3)
         let text = isJSON ? Self.object(time, event, fields) : "\(event.level) \(Self.text(event, fields))"
-        // It adds the time.
+        // syslog adds the time.
         if case .syslog = target.place { return linux_syslog(Self.priority(of: event.level), text) }
         let bytes = Array((isJSON ? text + "\n" : "\(time) \(text)\n").utf8)
         if case .file(let file) = target.place {
@@ -118,10 +118,10 @@ struct LineHandler: LogHandler {
         return (try? Output.json(members, isOneLine: true)) ?? "{}"
     }
 
-    /// Characters of a value; a path has at most this many.
+    /// Most characters of a value; a path is no longer.
     private static let longestValue = 4096
 
-    /// Values with blanks are quoted, and nothing in a value ends the line.
+    /// Quotes values with blanks, and escapes characters that would end the line.
     private static func quoted(_ value: String) -> String {
         var text = ""
         var needsQuotes = value.isEmpty

@@ -9,15 +9,15 @@ import Synchronization
 
 /// The life of the process that serves a mount: checks, composition, service, last commits.
 ///
-/// With a holder it is one of several workers, and all but the first take over what is there; one that is started after the
-/// unmount has no session and only stores what is left. State under the mutex, a
-/// leaf; a crash leaves everything to the next worker or, without a holder, to the next mount.
+/// With a holder it is one of several workers, and all but the first take over the existing mount; one that is started after the
+/// unmount has no session and only stores the remaining files. Locks: the mutex is a leaf. After a crash: everything is left to
+/// the next worker or, without a holder, to the next mount.
 final class MountProcess: Sendable {
     private struct State {
         var session: FuseSession?
-        /// Came before there was a session.
+        /// The signal that came before there was a session.
         var signal: Int32?
-        /// When the first signal came that ends the mount, since the system's start.
+        /// The time since boot at which the first signal came that ends the mount.
         var endingSince: Duration?
     }
 
@@ -35,18 +35,18 @@ final class MountProcess: Sendable {
     ) {
         (self.request, self.report, self.held) = (request, report, held)
         (self.predecessor, self.onlyStores) = (predecessor, onlyStores)
-        // Once the holder is gone, its number would be another's.
+        // The holder's number, read while the holder lives: afterwards it could be another process's.
         process = held == nil ? getpid() : getppid()
     }
 
-    /// The one that the mount begins and ends with.
+    /// The process that exists as long as the mount: the holder, or this one.
     private let process: pid_t
     private var takesOver: Bool { held?.isTakenOver ?? false }
 
     /// Returns the exit status. Call it on the main thread before any other thread exists.
     func run() -> Int32 {
         let signals = TerminationSignals()
-        // Started as /proc/self/exe it would be "exe" to ps(1).
+        // Without this, ps(1) would show "exe" for a process started as /proc/self/exe.
         linux_name_thread("pailfs")
         // A write beyond what ulimit -f allows fails instead.
         linux_ignore_signal(SIGXFSZ)
@@ -54,13 +54,13 @@ final class MountProcess: Sendable {
         do {
             return try serve(signals)
         } catch {
-            // Nobody listens to a worker that takes over; its log has the reason.
+            // The pipe of a worker that takes over has no reader; its log has the reason.
             if !takesOver { report.failed(error.message) }
             return EXIT_FAILURE
         }
     }
 
-    /// Every file in use and every connection takes a descriptor: as many as the system lets us have.
+    /// Raises the limit of descriptors as far as the system allows: every open file and every connection takes one.
     private func raiseDescriptorLimit() {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
@@ -92,7 +92,7 @@ final class MountProcess: Sendable {
                 request, mountpoint: mountpoint, held: held, record: made.descriptor, process: process,
                 logger: logger)
         } catch {
-            // Nobody reads the status of a worker that takes over.
+            // The report of a worker that takes over has no reader.
             if takesOver {
                 logger.error("the new worker cannot take over the mount", metadata: ["reason": "\(error.message)"])
             }
@@ -117,7 +117,7 @@ final class MountProcess: Sendable {
             ending = try composition.session.run(whileStoring: {
                 record.tellProgress(composition.filesToStore)
             }) { [self, session = composition.session] in
-                // Nobody waits any more: the command was interrupted, so nothing shall be mounted.
+                // The command was interrupted and does not wait any more, so the mount ends.
                 if !takesOver, !report.ready(log: log) { session.end() }
             }
         } catch {
@@ -130,15 +130,15 @@ final class MountProcess: Sendable {
         case .handedOver:
             logger.info("handing over")
             composition.close(within: .seconds(5))
-            // What still runs belongs to requests that the next worker carries out.
+            // The tasks that still run belong to requests that the next worker carries out.
             _exit(Holder.handOverStatus)
         case .unmounted(let unstored):
             return finish(composition, record, unstored, logger)
         }
     }
 
-    /// Returns the exit status if everything is stored. Otherwise requests may still run that the store does not answer: they
-    /// end with the process.
+    /// Returns the exit status if everything is stored. Otherwise requests may still run that the store does not answer; they end
+    /// with the process.
     private func finish(
         _ composition: Composition, _ record: MountRecord, _ unstored: [UnstoredFile], _ logger: Logger
     ) -> Int32 {
@@ -173,7 +173,7 @@ final class MountProcess: Sendable {
         }
     }
 
-    /// Ends or hands over the mount; before there is one, the process, which owns nothing then.
+    /// Ends or hands over the mount. Before there is one, ends the process, which owns nothing then.
     private func handle(_ signal: Int32, _ logger: Logger) {
         let session = state.withLock { state in
             if state.session == nil, signal != SIGUSR2 { state.signal = signal }
@@ -204,8 +204,8 @@ final class MountProcess: Sendable {
         startThread(name: "end") { [self] in endWhenUnused(session, logger) }
     }
 
-    /// Ends the mount when no program uses it, or when term-wait is over: under one that is detached while it is in use,
-    /// programs that go on by path write into the directory below.
+    /// Ends the mount when no program uses it, or when term-wait is over: if a mount is detached while it is in use, programs
+    /// that use its path write into the directory below.
     private func endWhenUnused(_ session: FuseSession, _ logger: Logger) {
         let time = SystemTime()
         let end = time.uptime() + request.settings.termWait

@@ -3,12 +3,12 @@ import Digests
 import FuseBridge
 import Glibc
 
-/// A small file that stands for the process that serves a mount: locked while it lives, and at its end holding what it
-/// could not store. `pailfs unmount` waits for the lock and reads the rest.
+/// A small file for the process that serves a mount: locked while the process lives; at its end it holds the names of the files
+/// that were not stored. `pailfs unmount` waits for the lock and then reads them.
 ///
-/// Lies in a directory of the user's own, named by the mountpoint and the process, which is the holder if there is one:
-/// the lock then belongs to the holder and its workers together. Killed processes leave it behind unlocked; the next
-/// mount removes it.
+/// Lies in a directory of the user's own, named by the mountpoint and the process, which is the holder if there is one: the lock
+/// then belongs to the holder and its workers together. A killed process leaves the file behind, unlocked; the next mount removes
+/// it.
 struct MountRecord: Sendable {
     private let file: File
 
@@ -28,7 +28,7 @@ struct MountRecord: Sendable {
                 path: "\(directory), which another user owns or can change")
         }
         for path in Self.paths(of: mountpoint) where Self.isLeft(path) { try? File.remove(path) }
-        // Of mounts elsewhere, too: nobody may ever mount there again.
+        // Records of mounts elsewhere, too: there may never be another mount on those mountpoints.
         for path in Self.paths(of: nil) where Self.process(of: path).map(Self.isGone) ?? false && Self.isLeft(path) {
             try? File.remove(path)
         }
@@ -38,7 +38,7 @@ struct MountRecord: Sendable {
         _ = try file.tryLock()
     }
 
-    /// The record of an earlier worker, whose lock came with `descriptor` and stays with it.
+    /// The record of an earlier worker, whose lock belongs to `descriptor` and stays with it.
     init(inherited descriptor: Int32) throws(FileError) {
         var bytes = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink("/proc/self/fd/\(descriptor)", &bytes, bytes.count - 1)
@@ -46,11 +46,11 @@ struct MountRecord: Sendable {
         file = try File(String(decoding: bytes[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self), .readWrite)
     }
 
-    /// Locked as long as a process has it.
+    /// The lock lasts as long as a process has this descriptor.
     var descriptor: Int32 { file.rawDescriptor }
 
-    /// Writes what is left to say and takes the record away; who waits for it has it open. A worker may have died in the
-    /// middle of saying it.
+    /// Writes the unstored files and deletes the record; a process that waits for it has it open. Overwrites the record of a
+    /// worker that died while it wrote.
     func finish(_ unstored: [String]) {
         let text = Array((([Self.finished] + unstored).joined(separator: "\n") + "\n").utf8)
         try? file.write(text, at: 0)
@@ -58,29 +58,29 @@ struct MountRecord: Sendable {
         try? File.remove(file.path)
     }
 
-    /// While the process stores what is left: how many files that is.
+    /// Writes the number of files that are still to be stored.
     func tellProgress(_ count: Int) {
         let text = Array("\(Self.storing)\(count)\n".utf8)
         try? file.write(text, at: 0)
         try? file.truncate(to: Int64(text.count))
     }
 
-    /// Whether a process of the mount has written what is left to say, in the record that a descriptor leads to.
+    /// Whether a process of the mount has written its result to the record of this descriptor.
     static func isFinished(_ descriptor: Int32) -> Bool {
         var bytes = [UInt8](repeating: 0, count: finished.utf8.count)
         return pread(descriptor, &bytes, bytes.count, 0) == bytes.count && bytes.elementsEqual(finished.utf8)
     }
 
-    // MARK: who waits for it
+    // MARK: the process that waits
 
     private init(_ file: File) { self.file = file }
 
-    /// The processes of a user that serve or served a mount here and have not finished.
+    /// The records of a user's processes that serve or served a mount here and have not finished.
     static func all(of mountpoint: Mountpoint, user: UInt32 = LocalFileStatus.ourUser) -> [MountRecord] {
         paths(of: mountpoint, user).compactMap { path in open(path, user).map { MountRecord($0) } }
     }
 
-    /// The users that may have records here, as far as this one may read them: for root all, for others this one alone.
+    /// The users whose records this one may read: for root all that may have some, otherwise only this user.
     static var readableUsers: [UInt32] {
         let ours = LocalFileStatus.ourUser
         guard ours == 0 else { return [ours] }
@@ -89,15 +89,15 @@ struct MountRecord: Sendable {
         return Set(sessions.compactMap { UInt32($0) } + starts.compactMap { UInt32($0.dropFirst(7)) } + [0]).sorted()
     }
 
-    /// The process that keeps the mount.
+    /// The process in the record's name: the holder, or the one that serves the mount.
     var process: pid_t? { Self.process(of: file.path) }
 
-    /// Whether it is still there.
+    /// Whether the process still has the lock.
     var isAlive: Bool { (try? file.tryLock()) == false }
 
-    /// Asks the process to end as if its mount were gone everywhere.
+    /// Signals the process to end as if its mount were gone everywhere.
     ///
-    /// The number stands in the name of a file that the user could give another one: only that user's own process is asked.
+    /// The process number is part of a file name that the user could have changed: only a process of that user is signalled.
     func endProcess(of user: UInt32 = LocalFileStatus.ourUser) {
         guard isAlive, let process, LeavingMount.isPailfs(process), Self.user(of: process) == user else { return }
         kill(process, SIGTERM)
@@ -110,8 +110,8 @@ struct MountRecord: Sendable {
         return line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { UInt32($0) }
     }
 
-    /// Waits for the process to end. What it could not store, one line each; nil if it did not get to say. `progress` is called
-    /// with the number of files that are left, every two seconds if it has changed.
+    /// Waits for the process to end. Returns the files that it could not store, one line each; nil if it died before it wrote
+    /// them. `progress` is called with the number of remaining files, every two seconds if it has changed.
     func waitForEnd(_ progress: (Int) -> Void) -> [String]? {
         var (turns, told) = (0, 0)
         while (try? file.tryLock()) == false {
@@ -131,7 +131,7 @@ struct MountRecord: Sendable {
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
     }
 
-    /// Of a line that tells progress.
+    /// The number in a line of `tellProgress`.
     private static func count(in line: String) -> Int? {
         line.hasPrefix(storing) ? Int(line.dropFirst(storing.count)) : nil
     }
@@ -143,18 +143,18 @@ struct MountRecord: Sendable {
         let runtime = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
         if let runtime, runtime.hasPrefix("/"), access(runtime, W_OK) == 0 { return runtime + "/pailfs" }
         let places = temporaryDirectories(of: geteuid())
-        // In /tmp anybody may have made it.
+        // In /tmp any user may have made the directory.
         return places.first { access($0, F_OK) != 0 || isTrusted($0) && access($0, W_OK) == 0 } ?? places[0]
     }
 
-    /// Where they are without a session.
+    /// The directories for records where there is no session.
     private static func temporaryDirectories(of user: UInt32) -> [String] {
         let home = user == geteuid() ? Entry.environment["HOME"] : Entry.home(of: user)
         return ["/tmp/pailfs-\(user)"] + (home.map { [$0 + "/.local/state/pailfs/run"] } ?? [])
     }
 
-    /// Where the records of a user's mounts may be: they were made in other sessions, too, and what another user's environment
-    /// says is not known.
+    /// The directories that may have the records of a user's mounts: some were made in other sessions, and another user's
+    /// environment is not known.
     static func directories(of user: UInt32) -> [String] {
         let ours = user == geteuid() ? [directory] : []
         let others =
@@ -162,7 +162,7 @@ struct MountRecord: Sendable {
         return ours + others.filter { !ours.contains($0) }
     }
 
-    /// Whether what is in a directory was put there by `user` or root: in /tmp anybody may make one of any name.
+    /// Whether only `user` and root can write to a directory: in /tmp any user may make one of any name.
     static func isTrusted(_ directory: String, for user: UInt32 = LocalFileStatus.ourUser) -> Bool {
         guard let status = try? LocalFileStatus(of: directory), status.kind == .directory else { return false }
         return status.isTrusted(by: user) && status.permissions & 0o022 == 0
@@ -174,16 +174,16 @@ struct MountRecord: Sendable {
 
     private static func process(of path: String) -> pid_t? { path.split(separator: ".").last.flatMap { pid_t($0) } }
 
-    /// Whether no process has the number, or one that has ended and nobody has waited for.
+    /// Whether no process has the number, or one that has ended and whose parent has not waited for it.
     static func isGone(_ pid: pid_t) -> Bool { kill(pid, 0) != 0 && errno == ESRCH || Holder.isZombie(pid) }
 
-    /// Whether no process has the record.
+    /// Whether no process has locked the record.
     private static func isLeft(_ path: String) -> Bool {
         guard let file = open(path) else { return false }
         return (try? file.tryLock()) == true
     }
 
-    /// nil for one that belongs to another user than `user` and root, too.
+    /// nil for a file that belongs neither to `user` nor to root.
     private static func open(_ path: String, _ user: UInt32 = LocalFileStatus.ourUser) -> File? {
         guard let file = try? File(path, .readWrite), let status = try? LocalFileStatus(of: file),
             status.kind == .file, status.isTrusted(by: user)

@@ -4,28 +4,28 @@ import Glibc
 import ObjectStorage
 import Settings
 
-/// A mount as asked for, checked as far as that goes without looking at the world. Paths in it start at the root.
+/// A mount as the command line asks for it, checked as far as that needs neither disk nor network. Its paths are absolute.
 struct MountRequest: Sendable {
     let url: String
     let scheme: BucketURL.Scheme
     /// nil mounts every bucket of the account.
     let bucket: String?
     var prefix: ByteString
-    /// As given, made absolute.
+    /// The given mountpoint, made absolute.
     let mountpoint: String
     let optionLists: [String]
     private(set) var settings: MountSettings
-    /// What `settings` are made of.
+    /// The sources of `settings`.
     let sources: OptionSources
-    /// What the mount was told after it was mounted, in `settings` already.
+    /// Options that were changed after the mount; `settings` has them already.
     private(set) var changes: [String] = []
-    /// Transfers at a time, as mounted.
+    /// Most transfers at a time, as of the mount.
     let mostTransfers: Int
     private(set) var environment: [String: String]
-    /// Where relative paths in the options start.
+    /// The directory to which relative paths in the options refer.
     let directory: String
 
-    /// For another process of this program that makes the same of it.
+    /// The arguments with which another process of this program makes the same request.
     var words: [String] { [url, mountpoint] + optionLists.flatMap { ["-o", $0] } }
 
     /// Relative paths start at `directory`; nil is the working directory.
@@ -69,13 +69,13 @@ struct MountRequest: Sendable {
         self.environment = environment
     }
 
-    /// The environment of a process that takes a mount over: what an earlier version mounted goes on in the directory that
-    /// had its name by the option endpoint alone.
+    /// The environment of a process that takes a mount over: a mount of an earlier version continues in its directory, whose name
+    /// has the endpoint of the option alone.
     static func takingOver(_ environment: [String: String]) -> [String: String] {
         environment.merging([FoundStore.keptVariable: ""]) { kept, _ in kept }
     }
 
-    /// The request of a mount that is there, with what it was told since.
+    /// The request of an existing mount, with the options that were changed since.
     func changed(by lists: [String]) throws(CommandError) -> MountRequest {
         var request = self
         do throws(SettingsError) { for list in lists { try request.settings.change(list) } } catch {
@@ -85,8 +85,7 @@ struct MountRequest: Sendable {
         return request
     }
 
-    /// The request of a command that a person waits for: unless timeout is given, a store that does not answer is given up
-    /// after ten seconds.
+    /// The request of an interactive command: unless timeout is set, a store that does not answer is given up after ten seconds.
     func hastened() -> MountRequest {
         guard !sources.options.contains(where: { $0.name == "timeout" }) else { return self }
         var request = self
@@ -94,12 +93,12 @@ struct MountRequest: Sendable {
         return request
     }
 
-    /// The request with what its files and those of the provider's tools say now in its environment, for the processes that
-    /// serve the mount: those that take it over shall serve the same, whatever the files say by then.
+    /// The request with the present contents of its files and those of the provider's tools in its environment, for the processes
+    /// that serve the mount: those that take it over use the same, even if the files have changed.
     func keepingFound() -> MountRequest {
         var request = self
         request.environment[OptionSources.keptVariable] = sources.kept
-        // Whoever makes the store tells what is wrong.
+        // An error is reported when the store is made.
         request.environment[FoundStore.keptVariable] = (try? foundStore())?.kept
         return request
     }
@@ -109,7 +108,7 @@ struct MountRequest: Sendable {
 
     private static var workingDirectory: String { Directory.working ?? "/" }
 
-    /// A path given to a command, from the root on.
+    /// A path given to a command, made absolute.
     static func absolute(_ path: String) -> String { absolute(path, in: workingDirectory) }
 
     static func absolute(_ path: String, in directory: String) -> String {

@@ -2,8 +2,8 @@ import Basics
 import FuseBridge
 import Settings
 
-/// `mount -o remount,...`, which mount(8) passes on with every option of the mount: those that can change while it is mounted
-/// change, and of the others only what they are already is accepted.
+/// `mount -o remount,...`, which mount(8) passes on with every option of the mount: options that can change while it is mounted
+/// are changed, and the others must have their present values.
 enum Remounting {
     private static let word = "remount"
 
@@ -24,7 +24,7 @@ enum Remounting {
             case "ro": wantsReadOnly = true
             case "rw": wantsReadOnly = false
             case _ where OptionTable.liveNames.contains(name): changes.append(value.map { "\(name)=\($0)" } ?? name)
-            // What the mount has already, as the kernel or fstab(5) names it.
+            // An option that the mount has already, as the kernel or fstab(5) names it.
             default: continue
             }
         }

@@ -2,7 +2,7 @@ import Basics
 import FuseBridge
 import Glibc
 
-/// `pailfs restart`: the worker of a mount ends, and the program that is installed now goes on with it.
+/// `pailfs restart`: the worker of a mount ends, and the program that is installed now serves it.
 enum Restarting {
     /// Returns when the new worker answers.
     static func run(_ path: String) throws(CommandError) {
@@ -30,7 +30,7 @@ enum Restarting {
                 "its process cannot be found from here; run this with the XDG_RUNTIME_DIR of the session that mounted it, "
                     + "and with the path where it was mounted first")
         }
-        // The worker it leaves keeps the record alive.
+        // Without a holder, the worker keeps the record locked.
         if kill(holder, 0) != 0, errno == ESRCH { throw hasEnded }
         guard let before = worker(of: holder) else {
             throw impossible("it was mounted with restart=no; unmount it, and mount it again")
@@ -39,7 +39,7 @@ enum Restarting {
             throw CommandError(
                 "the holder (process \(holder)) cannot be signalled: \(String(cString: strerror(errno)))")
         }
-        // This is asked of nobody else, and waits until somebody serves the mount again.
+        // The kernel answers statvfs(2) from no cache, and waits until a worker serves the mount again.
         for _ in 0..<patience {
             if let worker = worker(of: holder), worker != before {
                 var figures = statvfs()
@@ -53,7 +53,7 @@ enum Restarting {
         throw CommandError("the process that serves \(mountpoint.path) has not ended yet; see the log")
     }
 
-    /// In hundredths of a second.
+    /// The most hundredths of a second to wait.
     private static let patience = 3000
 
     /// The child that serves the mount, from /proc/PID/task/PID/children (proc_pid_task(5)).
@@ -61,7 +61,7 @@ enum Restarting {
         let file = open("/proc/\(holder)/task/\(holder)/children", O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }
         defer { close(file) }
-        // In one call: the kernel makes the list anew for each.
+        // Reads with one call: the kernel makes the list anew for each.
         var bytes = [UInt8](repeating: 0, count: 64)
         let count = read(file, &bytes, bytes.count)
         return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(separator: " ").first

@@ -1,14 +1,14 @@
 import CLinux
 import Glibc
 
-/// How the process that serves a mount tells that it is ready, or why it cannot be.
+/// How the process that serves a mount reports that it is ready, or why it cannot be.
 enum StatusReport: Sendable {
     /// Descriptor 3, the pipe to the command that started this process.
     case pipe
     /// Standard error: the process runs in the foreground.
     case terminal
 
-    /// What came through the pipe.
+    /// The report that came through the pipe.
     enum Message: Sendable {
         case ready
         case failed(String)
@@ -19,11 +19,11 @@ enum StatusReport: Sendable {
     /// Programs that this process starts must not hold the pipe open.
     func keepFromChildren() { _ = fcntl(Self.descriptor, F_SETFD, FD_CLOEXEC) }
 
-    /// Tells the command that it may return, and lets go of its terminal: what a crash has to say goes to `log`.
-    /// False when the command is gone.
+    /// Reports to the command that it may return, and leaves its terminal: messages of a crash go to `log`. False when the
+    /// command is gone.
     func ready(log: LogTarget) -> Bool {
         guard case .pipe = self else {
-            // Of a service manager that waits for it (sd_notify(3)); nobody else sets this.
+            // The socket of a service manager that waits for this message (sd_notify(3)).
             if let socket = getenv("NOTIFY_SOCKET") { _ = linux_notify(socket, "READY=1") }
             return true
         }
@@ -31,7 +31,7 @@ enum StatusReport: Sendable {
         return send("R")
     }
 
-    /// Lets go of the terminal, where there is one to let go of.
+    /// Redirects the standard descriptors away from the terminal, in the background.
     func letGo(log: LogTarget) {
         guard case .pipe = self else { return }
         let null = open("/dev/null", O_RDWR | O_CLOEXEC)
@@ -54,7 +54,7 @@ enum StatusReport: Sendable {
         return write(Self.descriptor, bytes, bytes.count) == bytes.count
     }
 
-    /// Reads the pipe to its end; nil when the process ended without a word.
+    /// Reads the pipe to its end; nil when the process ended without a report.
     static func receive(from descriptor: Int32) -> Message? {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 4096)

@@ -1,7 +1,8 @@
 import Basics
 import FuseBridge
 
-/// `pailfs unmount`: unmounts unless fusermount3(1) already has, and waits until the mount's process has stored what is left.
+/// `pailfs unmount`: unmounts unless fusermount3(1) already has, and waits until the mount's process has stored the remaining
+/// files.
 enum Unmounting {
     static func run(_ path: String, lazily: Bool) throws(CommandError) {
         let (mountpoint, records): (Mountpoint, [(record: MountRecord, user: UInt32)])
@@ -9,7 +10,7 @@ enum Unmounting {
             mountpoint = try Mountpoint(existing: path)
             let mounted = mountpoint.mounted
             let users = mounted.map { [$0.owner ?? LocalFileStatus.ourUser] } ?? MountRecord.readableUsers
-            // Before the mount is gone: afterwards a quick end takes its record with it.
+            // Opens the records before the unmount: a process that ends quickly afterwards deletes its record.
             let all = users.flatMap { user in
                 MountRecord.all(of: mountpoint, user: user).map { (record: $0, user: user) }
             }
@@ -21,7 +22,7 @@ enum Unmounting {
                 records = all
                 try mountpoint.unmount(lazily: lazily)
             } else {
-                // fusermount3(1) does not wait for what is still to be stored.
+                // fusermount3(1) does not wait until the remaining files are stored.
                 records = all.filter(\.record.isAlive)
                 guard !records.isEmpty else {
                     throw FuseError(

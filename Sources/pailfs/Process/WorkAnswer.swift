@@ -1,12 +1,12 @@
 import Basics
 import Synchronization
 
-/// Carries a result from a task to the thread that waits for it; locked by its own mutex.
+/// Carries a result from a task to the thread that waits for it. Locks: its own mutex.
 final class WorkAnswer<Value: Sendable>: Sendable {
     private let value = Mutex<Value?>(nil)
     private let arrived = Semaphore()
 
-    /// Runs `work` on the pool. The task is for whoever stops waiting.
+    /// Runs `work` on the pool. A caller that stops waiting can cancel the returned task.
     @discardableResult
     func begin(on pool: WorkerPool, _ work: @escaping @Sendable () async -> Value) -> Task<Void, Never> {
         pool.start { [self] in
@@ -16,7 +16,7 @@ final class WorkAnswer<Value: Sendable>: Sendable {
         }
     }
 
-    /// Waits for it at most so long, or without a limit until it is there; nil when it has not come.
+    /// Waits for the result up to `limit`, or without one; nil when it has not come.
     func wait(for limit: Duration?) -> Value? {
         guard let limit else {
             arrived.wait()
@@ -25,7 +25,7 @@ final class WorkAnswer<Value: Sendable>: Sendable {
         return arrived.wait(for: limit) ? value.withLock { $0 } : nil
     }
 
-    /// What `work` answers on the pool.
+    /// The result of `work`, run on the pool.
     static func wait(on pool: WorkerPool, _ work: @escaping @Sendable () async -> Value) -> Value {
         let answer = WorkAnswer()
         answer.begin(on: pool, work)
@@ -34,7 +34,7 @@ final class WorkAnswer<Value: Sendable>: Sendable {
         return value
     }
 
-    /// The same of work that may fail.
+    /// Waits for `work` that may throw.
     static func wait<Success: Sendable, Failure: Error>(
         on pool: WorkerPool, _ work: @escaping @Sendable () async throws(Failure) -> Success
     ) throws(Failure) -> Success where Value == Result<Success, Failure> {

@@ -11,9 +11,9 @@ struct StatusCommand: ParsableCommand {
     @Flag(help: "Print JSON.") var json = false
     @Flag(help: "Repeat every two seconds until interrupted, and show rates.") var watch = false
 
-    /// Within which a process must have answered.
+    /// The time within which a process must answer.
     private static let deadline = Duration.seconds(10)
-    /// Between two looks.
+    /// The time between two reports.
     private static let interval = Duration.seconds(2)
 
     private struct Document: Codable {
@@ -27,7 +27,7 @@ struct StatusCommand: ParsableCommand {
         if json {
             print(try Output.json(Document(mounts: mounts)))
         } else {
-            // Whole lines: what is piped or scrolled through is not cut.
+            // Whole lines: piped or scrolled output is not cut.
             let text = StatusText(StatusStyle(environment: Entry.environment))
             print(Self.views(of: mounts.map { text.lines($0) }).joined(separator: [""]).joined(separator: "\n"))
         }
@@ -40,7 +40,7 @@ struct StatusCommand: ParsableCommand {
 
     private static func views(of mounts: [[String]]) -> [[String]] { mounts.isEmpty ? [["no mounts"]] : mounts }
 
-    /// Until somebody ends the process.
+    /// Repeats until the process is ended.
     private func goOn() throws -> Never {
         let screen = StatusScreen(environment: Entry.environment)
         var before: (mounts: [MountStatus], at: Duration)?
@@ -66,8 +66,8 @@ struct StatusCommand: ParsableCommand {
         }
     }
 
-    /// Of one mount or all of this user, in the order of their mountpoints. A mount that is going, with files still to be
-    /// stored, is shown as long as its process lives.
+    /// The status of one mount or of all of this user, in the order of their mountpoints. An unmounted mount with files still to
+    /// be stored is shown as long as its process lives.
     private static func mounts(at path: String?) throws(CommandError) -> [MountStatus] {
         if let path {
             let place = try MountPlace(path)
@@ -86,7 +86,7 @@ struct StatusCommand: ParsableCommand {
 }
 
 extension MountStatus {
-    /// Of every mount of a user whose process answers: only the user and root are answered.
+    /// The status of every mount of a user whose process answers: it answers only that user and root.
     static func all(of user: UInt32 = LocalFileStatus.ourUser) -> [MountStatus] {
         var found: [MountStatus] = []
         for place in ControlPlace.all(of: user, on: nil) {

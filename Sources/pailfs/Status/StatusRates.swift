@@ -1,12 +1,12 @@
-/// What a mount did a second between two looks at it.
+/// What a mount did a second between two reports.
 struct StatusRates: Sendable, Hashable {
     /// Bytes.
     var sent: Double
     var received: Double
-    /// By operation; without those that rested.
+    /// By operation; without operations that had no requests.
     var requests: [String: Double]
 
-    /// nil when nothing can be told: the looks are of two processes, which count from zero each, or at one moment.
+    /// nil when there are no rates: the reports are of two processes, which count from zero each, or of one moment.
     init?(from earlier: MountStatus, to later: MountStatus, after elapsed: Duration) {
         let seconds = Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18
         guard seconds > 0, earlier.pid == later.pid, earlier.since == later.since, let before = earlier.traffic,

@@ -3,10 +3,11 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Standard output as a place for one view that is drawn again and again: in place on a terminal, one below the other
-/// anywhere else.
+/// Standard output as a place for one view that is drawn again and again: in place on a terminal, one below the other anywhere
+/// else.
 ///
-/// SIGINT, SIGTERM, SIGHUP and the key q end the process in order, between two drawings and never within one. Its mutex is held while a view is written.
+/// SIGINT, SIGTERM, SIGHUP and the key q end the process in order, between two drawings and never within one. Locks: its mutex is
+/// held while a view is written.
 final class StatusScreen: Sendable {
     private static let signals = [SIGINT, SIGTERM, SIGHUP, SIGWINCH]
 
@@ -16,10 +17,10 @@ final class StatusScreen: Sendable {
     private let resized = Semaphore()
     /// Whether something was drawn.
     private let drawing = Mutex(false)
-    /// Of the terminal, for the end; nil where they were not changed.
+    /// The terminal's modes to restore at the end; nil where they were not changed.
     private let formerModes = Mutex<termios?>(nil)
 
-    /// To be made on the main thread before any other thread exists.
+    /// Requires: made on the main thread before any other thread exists.
     init(environment: [String: String]) {
         self.environment = environment
         isTerminal = isatty(STDOUT_FILENO) == 1 && environment["TERM"] != "dumb"
@@ -37,7 +38,7 @@ final class StatusScreen: Sendable {
         }
     }
 
-    /// On a terminal that this process has to itself, the key q ends it: keys come at once and are not shown until then.
+    /// On a terminal whose foreground process this is, the key q ends it: until then keys are read at once and not echoed.
     private func readKeys() {
         var modes = termios()
         guard isTerminal, tcgetpgrp(STDIN_FILENO) == getpgrp(), tcgetattr(STDIN_FILENO, &modes) == 0 else { return }
@@ -57,10 +58,10 @@ final class StatusScreen: Sendable {
         }
     }
 
-    /// What fits now.
+    /// The style for the terminal's present size.
     var style: StatusStyle { StatusStyle(columns: size?.columns, environment: environment) }
 
-    /// Shows `views` instead of those before, as many of their lines as the terminal has.
+    /// Draws `views` in the place of those before, as many of their lines as the terminal has rows.
     func draw(_ views: [[String]]) {
         let lines = Array(views.joined(separator: [""]))
         drawing.withLock { hasDrawn in
@@ -78,12 +79,12 @@ final class StatusScreen: Sendable {
         }
     }
 
-    /// One line below those before, whatever standard output is.
+    /// Writes one line below those before, to a terminal or not.
     func write(_ line: String) {
         drawing.withLock { _ in Output.line(ByteString(line)) }
     }
 
-    /// Waits for `duration`, or less: true when the terminal has another size, and has to be drawn anew.
+    /// Waits for up to `duration`. Returns true, earlier, when the terminal has another size and has to be redrawn.
     func waits(for duration: Duration) -> Bool {
         guard resized.wait(for: max(.zero, duration)) else { return false }
         drawing.withLock { $0 = false }
@@ -91,7 +92,7 @@ final class StatusScreen: Sendable {
     }
 
     private func end() -> Never {
-        // Below the view, and below the ^C that the terminal shows.
+        // The newline puts the prompt below the view, and below the ^C that the terminal shows.
         drawing.withLock { hasDrawn in
             if isTerminal, hasDrawn { _ = Output.write(Array("\n".utf8)[...]) }
             formerModes.withLock { modes in
@@ -107,7 +108,7 @@ final class StatusScreen: Sendable {
         return lines.prefix(rows - 1) + [style.line("\(style.mark) \(lines.count - rows + 1) more lines")]
     }
 
-    /// Of the terminal; nil without one. `COLUMNS` and `LINES` say otherwise where they are set.
+    /// The size of the terminal; nil without one. `COLUMNS` and `LINES` override it.
     private var size: (columns: Int, rows: Int)? {
         guard isTerminal else { return nil }
         var window = winsize()

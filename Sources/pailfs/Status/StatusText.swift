@@ -1,11 +1,11 @@
 import Basics
 import FileSystem
 
-/// The status of a mount as people read it.
+/// The status of a mount as text for a terminal.
 struct StatusText {
-    /// Files that are named; the rest are counted.
+    /// Most files that are named; the rest are only counted.
     private static let mostFiles = 20
-    /// Uploads that have a bar, the biggest.
+    /// Most uploads with a bar: the biggest.
     private static let mostBars = 5
     /// Columns of a row before its text.
     private static let margin = 14
@@ -16,7 +16,7 @@ struct StatusText {
 
     init(_ style: StatusStyle, now: Int64 = SystemTime().now().seconds) { (self.style, self.now) = (style, now) }
 
-    /// With `rates`, what a live view knows beside the sums.
+    /// The lines of a mount. With `rates`, a live view shows them beside the sums.
     func lines(_ mount: MountStatus, rates: StatusRates? = nil) -> [String] {
         var lines = ["\(mount.url) on \(mount.mountpoint)"]
         guard mount.state == .serving, let activity = mount.activity else {
@@ -83,7 +83,7 @@ struct StatusText {
     }
 
     private func file(_ file: MountReport.File) -> String {
-        // First what changes from look to look: a narrow terminal cuts the rest.
+        // The figures that change come first: a narrow terminal cuts the rest.
         var text =
             file.parts > 1
             ? "\(ByteSize.format(file.sentBytes)) of \(ByteSize.format(file.size)), "
@@ -173,7 +173,7 @@ struct StatusText {
             + " (\(cost.region), \(cost.month))"
     }
 
-    /// Operations in the words of HTTP, whose methods differ a little between the protocols.
+    /// Operations as HTTP requests, whose methods differ a little between the protocols.
     private static let words = [
         "list": "GET list", "head": "HEAD", "get": "GET", "put": "PUT", "copy": "PUT copy", "delete": "DELETE",
         "deleteMany": "POST delete", "createUpload": "POST upload", "uploadPart": "PUT part",

@@ -5,15 +5,16 @@ import ObjectStorage
 import Providers
 import Settings
 
-/// The file of trusted certificates: the option's, or what the variables and files of the provider's tools name.
+/// The file of trusted certificates: that of the option, or that of the variables and files of the provider's tools.
 extension MountRequest {
     struct Authorities: Sendable {
         var path: String
-        /// What names it, for messages.
+        /// The option or variable that names the file, for messages.
         var origin: String
     }
 
-    /// nil trusts what this machine trusts. The variables of Python's requests, curl(1) and OpenSSL come last, for every store.
+    /// nil uses the certificates of this machine. The variables of Python's requests, curl(1) and OpenSSL come last, for every
+    /// store.
     var authorities: Authorities? {
         if let file = settings.caFile { return Authorities(path: file, origin: "ca-file") }
         let found = ofTheTools ?? ofAnyTool
@@ -44,7 +45,8 @@ extension MountRequest {
         environment[name].flatMap { $0.isEmpty ? nil : Authorities(path: $0, origin: name) }
     }
 
-    /// Throws when it cannot be read: with the system's certificates the mount would trust other servers than was asked for.
+    /// Throws when the file cannot be read: with the system's certificates the mount would trust other servers than the user
+    /// wants.
     func requireReadableAuthorities() throws(CommandError) {
         try Self.requireReadable(authorities)
         guard let own = clientCertificate else { return }

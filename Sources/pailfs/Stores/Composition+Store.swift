@@ -8,10 +8,10 @@ import Settings
 import Synchronization
 
 extension Composition {
-    /// The bucket of the request; if `checked`, proved to exist and to be open to these credentials. What is not was proved
-    /// when it was mounted: to refuse it now would end a mount that is served. A command is about `path`: nothing is listed but
-    /// what begins with it. Credentials that may not list may do other things: a mount (`path` is nil) warns, and a command's own
-    /// requests say what they lack.
+    /// The bucket of the request. If `checked`, it exists and is open to these credentials. A worker that takes over does not
+    /// check: that was done at the mount, and an error would end a mount that is served. For a command at `path` only keys with
+    /// that prefix are listed. Credentials that may not list may allow other requests: a mount (`path` is nil) warns, and a
+    /// command's own requests fail with what they lack.
     static func openStore(
         _ request: MountRequest, checked: Bool = true, at path: ByteString? = nil, pool: WorkerPool,
         meter: RequestMeter = RequestMeter(), traffic: HTTPTraffic = HTTPTraffic(), throttle: Throttle? = nil,
@@ -30,7 +30,7 @@ extension Composition {
         return store
     }
 
-    /// The provider of the URL's scheme, with everything that stands around it. Nothing is asked of it yet.
+    /// The provider of the URL's scheme, with all stores around it. Sends no request yet.
     static func makeStore(
         _ request: MountRequest, probes: Bool = false, meter: RequestMeter = RequestMeter(),
         traffic: HTTPTraffic = HTTPTraffic(), throttle: Throttle? = nil, time: any TimeSource, logger: Logger
@@ -65,7 +65,7 @@ extension Composition {
             provider, prefix: request.prefix, options: stack, meter: meter, time: time, logger: logger)
     }
 
-    /// What would be told of badly, or late, by whoever asks the store.
+    /// Checks settings whose errors would otherwise show late or unclearly, in requests to the store.
     private static func checkSurroundings(_ request: MountRequest) throws(CommandError) {
         do throws(SettingsError) { try request.sources.requireHonoured(by: request.scheme) } catch {
             throw CommandError(error)
@@ -79,7 +79,7 @@ extension Composition {
         try request.requireReadableAuthorities()
     }
 
-    /// What bounds the requests of a mount.
+    /// The limits on a mount's requests.
     static func throttle(_ settings: MountSettings) -> Throttle {
         let throttle = Throttle(sends: settings.uploads, fetches: settings.downloads, others: 64)
         throttle.setRate(settings.requestLimit)
@@ -96,7 +96,7 @@ extension Composition {
         options.connectTimeout = settings.connectTimeout
         options.stallTimeout = settings.timeout
         options.transferTimeout = settings.transferTimeout
-        // Small requests must find a connection while every upload and download is under way.
+        // Small requests must have a connection while every upload and download is under way.
         options.maxConnections = settings.uploads + settings.downloads + 16
         options.maxConnectionsPerOrigin = options.maxConnections
         return options
@@ -114,8 +114,8 @@ extension Composition {
         return text
     }
 
-    /// One request to the store: whoever waits for a mount must get an answer. Returns the refusal where the credentials may not
-    /// list the bucket. Anonymous requests must be able to.
+    /// Sends one request to the store, so that a mount without access fails at once. Returns the refusal where the credentials
+    /// may not list the bucket; for anonymous requests it throws.
     private static func check(
         _ store: any ObjectStore, at path: ByteString, _ request: MountRequest, _ pool: WorkerPool
     ) throws(CommandError) -> CommandError? {
@@ -136,8 +136,8 @@ extension Composition {
         return problem
     }
 
-    /// What requests to the store of a command answer, in time or, where that depends on the size of an object, when each of
-    /// them has: each gives up by itself. An error is as the command tells it.
+    /// The result of a command's requests to the store: within the deadline or, where the time depends on the size of an object,
+    /// when each has ended or given up by itself. Throws errors as the command reports them.
     static func answer<Value: Sendable>(
         _ request: MountRequest, _ pool: WorkerPool, inTime: Bool = true, notice: SilenceNotice = SilenceNotice(),
         _ body: @escaping @Sendable () async throws(ObjectStoreError) -> Value
@@ -146,7 +146,7 @@ extension Composition {
         let task = answer.begin(on: pool) {
             do throws(ObjectStoreError) { return .success(try await body()) } catch { return .failure(error) }
         }
-        // Tries come up to a quarter later.
+        // Retries end up to a quarter later.
         let tried = request.settings.timeout * 5 / 4
         let limit = tried + .seconds(5)
         var result = answer.wait(for: inTime ? min(limit, SilenceNotice.patience) : nil)
@@ -170,7 +170,7 @@ extension Composition {
 }
 
 extension Composition {
-    /// An error as a command tells it, and whether it comes from having no credentials at all. Where the store refuses
+    /// An error as a command reports it, and whether its cause is that there are no credentials at all. Where the store refuses
     /// credentials, the message has their source.
     private static func problem(
         _ error: ObjectStoreError, _ request: MountRequest, _ pool: WorkerPool
@@ -186,7 +186,7 @@ extension Composition {
 }
 
 extension utsname {
-    /// One of its fields, which end with a NUL.
+    /// A field of the struct, which ends with a NUL.
     fileprivate func text<Field>(_ field: KeyPath<utsname, Field>) -> String {
         withUnsafeBytes(of: self[keyPath: field]) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     }

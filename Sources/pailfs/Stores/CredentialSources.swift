@@ -2,10 +2,10 @@ import ObjectStorage
 import Providers
 import Settings
 
-/// Where the credentials of a request are looked for. Each call reads the option's file again: it may have been replaced while
-/// the bucket is mounted.
+/// Where the credentials of a request come from. Each call reads the option's file again: it may have been replaced while the
+/// bucket is mounted.
 extension MountRequest {
-    /// The environment, or what stands in the file of credentials-file in its place.
+    /// The environment, or in its place the contents of the file of credentials-file.
     func credentialEnvironment() throws(ObjectStoreError) -> [String: String] {
         guard let path = settings.credentialsFile else { return environment }
         if let profile = settings.profile {
@@ -50,8 +50,8 @@ extension MountRequest {
 }
 
 extension StoreMaker {
-    /// The first credentials that any source of the store has, and where; nil when none has: requests are anonymous then.
-    /// May ask services of this machine, and run a program that a profile names.
+    /// The first credentials that a source of the store has, and their source; nil when none has: requests are anonymous then.
+    /// May send requests to services of this machine, and run a program that a profile names.
     func found() async throws(ObjectStoreError) -> FoundCredentials? {
         var found: FoundCredentials?
         switch request.scheme {
@@ -66,7 +66,8 @@ extension StoreMaker {
         return found
     }
 
-    /// What signs the requests of a mount: looked for before the first one, before they end, and when the store refuses them.
+    /// The credentials for a mount's requests: searched for before the first request, before they expire, and when the store
+    /// refuses them.
     func credentials() -> any CredentialsProvider {
         RenewingCredentials(time: time) { [self] () async throws(ObjectStoreError) in try await found()?.credentials }
     }

@@ -3,8 +3,8 @@ import ObjectStorage
 import Providers
 
 extension MountRequest {
-    /// The files in which credentials were looked for in vain, in brackets, for the message that none were found; empty when there is
-    /// no such file.
+    /// The files that were read and had no credentials, in brackets, for the message that none were found; empty when there is no
+    /// such file.
     var emptySources: String {
         let files: [String]
         switch scheme {

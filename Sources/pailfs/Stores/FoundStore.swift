@@ -3,18 +3,18 @@ import ObjectStorage
 import Providers
 import Settings
 
-/// Which store requests go to where the option endpoint does not say it: what the environment or a file of the provider's
-/// tools tells. Two stores must never share a cache directory, or files that wait in it go to the wrong one.
+/// The store that requests go to where the option endpoint is not set, from the environment or a file of the provider's tools.
+/// Two stores must never share a cache directory, or unstored files in it go to the wrong one.
 struct FoundStore: Sendable, Hashable {
-    /// nil when nothing tells, or the option does.
+    /// nil when no source names one, or the option does.
     var endpoint: String?
-    /// Whose the bucket is, where its name alone does not tell.
+    /// The account of the bucket, where the bucket's name alone does not identify it.
     var account: String?
 
-    /// The variable in which the processes of a mount find what was found when it was mounted.
+    /// The variable that gives the processes of a mount the store that was found when it was mounted.
     static let keptVariable = "PAILFS_KEPT_STORE"
 
-    /// What `kept` made.
+    /// Parses the value of `kept`.
     init(kept: String) {
         let texts = kept.split(separator: " ", omittingEmptySubsequences: false).map { field in
             PercentEncoding.decode(field).map { String(decoding: $0, as: UTF8.self) } ?? ""
@@ -23,10 +23,10 @@ struct FoundStore: Sendable, Hashable {
         if texts.count > 1, !texts[1].isEmpty { account = texts[1] }
     }
 
-    /// For `keptVariable`.
+    /// The value for `keptVariable`.
     var kept: String { PercentEncoding.encode(endpoint ?? "") + " " + PercentEncoding.encode(account ?? "") }
 
-    /// Asks nobody but the environment and files. Fails when those cannot be understood.
+    /// Reads the environment and files only. Throws when those cannot be parsed.
     init(of request: MountRequest) throws(ObjectStoreError) {
         let (settings, bucket) = (request.settings, request.bucket ?? "")
         let isTold = settings.endpoint != nil
@@ -40,7 +40,7 @@ struct FoundStore: Sendable, Hashable {
         case .cos:
             let sources = try request.cosCredentials()
             endpoint = isTold ? nil : sources.endpoint
-            // A name gets the account's number where it has none.
+            // A bucket name without the account's number gets it.
             let isWhole = COSEndpointRules.bucket(bucket, appID: sources.appID) == bucket
             account = isWhole || request.bucket == nil ? nil : sources.appID
         case .kodo:
@@ -49,16 +49,16 @@ struct FoundStore: Sendable, Hashable {
         case .cssp: endpoint = try isTold ? nil : request.csspCredentials().endpoint
         case .swift:
             guard let found = try request.swiftCredentials().find() else { return }
-            // Named by the option alone, as ever.
+            // The option alone identifies the store, as in earlier versions.
             if isTold, settings.authURL == nil, found.origin == "PAILFS_ACCESS_KEY_ID" { return }
             (endpoint, account) = Self.place(of: found.login)
         }
     }
 
-    /// Containers are an account's own.
+    /// The endpoint and account of a login: each account has its own containers.
     private static func place(of login: SwiftCredentials.Login) -> (endpoint: String?, account: String?) {
         switch login {
-        // The account is part of it.
+        // The storage URL contains the account.
         case .token(let token): (token.storageURL, nil)
         case .tempAuth(let login): (login.url, String(login.user.prefix { $0 != ":" }))
         case .keystone(let login):
@@ -83,7 +83,7 @@ struct FoundStore: Sendable, Hashable {
 }
 
 extension MountRequest {
-    /// As it was when it was mounted, for the mount's own processes and who asks them; nil for others.
+    /// The store of the time of the mount, for the mount's own processes and for commands on it; nil for others.
     var keptStore: FoundStore? { environment[FoundStore.keptVariable].map { FoundStore(kept: $0) } }
 
     func foundStore() throws(ObjectStoreError) -> FoundStore {

@@ -3,12 +3,12 @@ import Settings
 
 /// The proxy between this machine and a store, as the option or libcurl's variables name it.
 struct ProxyInUse: Sendable {
-    /// Without a user and password.
+    /// The proxy's URL, without a user and password.
     let text: String
-    /// What to change.
+    /// The option or variable that sets it.
     let origin: String
 
-    /// nil where there is none, or a variable whose exceptions may apply.
+    /// nil where there is no proxy, or one of a variable whose exceptions may apply.
     init?(_ request: MountRequest) {
         if let proxy = request.settings.proxy {
             (text, origin) = (proxy, "the option proxy")
@@ -27,7 +27,7 @@ struct ProxyInUse: Sendable {
         origin = "the variable \(name)"
     }
 
-    /// Whether libcurl's message is about it: it names the host that it connects to.
+    /// Whether libcurl's message is about the proxy: it names the host that libcurl connects to.
     func isNamed(in message: String) -> Bool {
         let rest = text.firstRange(of: "://").map { text[$0.upperBound...] } ?? text[...]
         let host = rest.prefix { $0 != "/" && $0 != ":" }

@@ -2,13 +2,13 @@ import Basics
 import Settings
 import Synchronization
 
-/// One line for the person at the terminal when the store has not answered for two seconds; no more than one for a command.
+/// One line on standard error when the store has not answered for two seconds; at most one for a command.
 final class SilenceNotice: Sendable {
     static let patience = Duration.seconds(2)
 
     private let hasSaid = Atomic(false)
 
-    /// `limit` is how long the store is tried. Where that is soon over, the error says it all.
+    /// `limit` is how long requests are tried. If that is short, the line is left out: the error follows soon.
     func say(_ request: MountRequest, limit: Duration) {
         guard limit > Self.patience * 2, !hasSaid.exchange(true, ordering: .relaxed) else { return }
         let place = request.settings.endpoint ?? "the provider's own endpoint"

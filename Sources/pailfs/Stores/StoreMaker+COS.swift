@@ -3,7 +3,7 @@ import Providers
 import Settings
 
 extension StoreMaker {
-    /// Tencent Cloud COS. A bucket's name without the account's number gets it where the user's files tell it.
+    /// Tencent Cloud COS. A bucket's name without the account's number gets it from the user's files, if they have it.
     func cos() throws(ObjectStoreError) -> Provider {
         let sources = try request.cosCredentials()
         let appID = sources.appID

@@ -5,15 +5,16 @@ import Providers
 import Settings
 
 extension StoreMaker {
-    /// Who requests are signed as.
+    /// The identity with which requests are signed.
     struct Identity: Sendable {
-        /// Public, unlike what belongs to it; nil where users log in another way.
+        /// The key ID, which is not secret; nil where users log in another way.
         var keyID: String?
-        /// Where it was found, for messages.
+        /// The source of the credentials, for messages.
         var origin: String
     }
 
-    /// nil when nothing has credentials: requests are anonymous then. May ask this machine's services for a role's.
+    /// nil when no source has credentials: requests are anonymous then. May send requests to this machine's services for a role's
+    /// credentials.
     func identity() async throws(ObjectStoreError) -> Identity? {
         if request.scheme == .swift {
             return try request.swiftCredentials().find().map { Identity(keyID: nil, origin: $0.origin) }
@@ -23,7 +24,7 @@ extension StoreMaker {
 }
 
 extension Composition {
-    /// Who a mount of the request would be to its store; nil is nobody.
+    /// The identity that a mount of the request would have at its store; nil if anonymous.
     static func identity(of request: MountRequest) async throws(ObjectStoreError) -> StoreMaker.Identity? {
         try await StoreMaker(request: request, engine: HTTPEngine(httpOptions(request)), time: SystemTime())
             .identity()

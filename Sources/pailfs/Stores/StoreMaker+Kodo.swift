@@ -3,7 +3,7 @@ import Providers
 import Settings
 
 extension StoreMaker {
-    /// Qiniu Kodo, whose regions are asked for and whose objects are read from a domain.
+    /// Qiniu Kodo, which returns a bucket's region on request and serves objects from a domain.
     func kodo() throws(ObjectStoreError) -> Provider {
         let sources = try request.kodoCredentials()
         let credentials = credentials()

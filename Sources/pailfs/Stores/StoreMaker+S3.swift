@@ -3,7 +3,7 @@ import Providers
 import Settings
 
 extension StoreMaker {
-    /// Amazon S3, and what speaks its protocol.
+    /// Amazon S3, and services with its protocol.
     func s3() throws(ObjectStoreError) -> Provider {
         let sources = try request.s3Credentials()
         let endpoint = endpoint(sources.endpoint)
@@ -22,7 +22,7 @@ extension StoreMaker {
         let key = try customerKey()
         let open: AccountStore.Opener = { [self] (entry) throws(ObjectStoreError) in
             var family = FamilyStore.Settings(bucket: entry.name, profile)
-            // A bucket that its account's listing places elsewhere is asked there.
+            // A bucket for which the account's listing has another endpoint is used there.
             family.endpoint = settings.endpoint == nil ? entry.endpoint ?? endpoint : endpoint
             family.region = entry.region ?? region
             family.addressing = settings.pathStyle ? .path : addressing

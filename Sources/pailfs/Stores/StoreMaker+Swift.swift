@@ -4,9 +4,9 @@ import Providers
 import Settings
 
 extension StoreMaker {
-    /// OpenStack Swift, which gives out tokens.
+    /// OpenStack Swift, which issues tokens.
     func swift() throws(ObjectStoreError) -> Provider {
-        // An error here comes before the first request; the same is looked for again at each login.
+        // An error shows here before the first request; each login reads the credentials again.
         _ = try login()
         let authenticator = TokenAuthenticator(time: time) { [self] () async throws(ObjectStoreError) in
             try await login().token(engine, time: time)
@@ -33,7 +33,7 @@ extension StoreMaker {
                 + "auth-url with PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY")
     }
 
-    /// iFlytek's open storage: the same protocol, but every request is signed, and a container stands alone.
+    /// iFlytek's open storage: the same protocol, but every request is signed, and there is no account around a container.
     func cssp() throws(ObjectStoreError) -> Provider {
         let sources = try request.csspCredentials()
         let credentials = credentials()

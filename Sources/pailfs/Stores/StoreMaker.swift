@@ -7,20 +7,20 @@ import Settings
 
 /// Makes the store that a mount's URL names: a bucket of a provider, or all buckets of its account.
 ///
-/// What every provider's stores are made from is here, read once; what is a provider's own is in the file of its name.
-/// Nothing is asked of anybody before the store is used.
+/// Reads the settings that all providers' stores have in common, once; a provider's own settings are in the file of its name.
+/// Sends no request before the store is used.
 struct StoreMaker: Sendable {
     let request: MountRequest
     let engine: HTTPEngine
     let time: any TimeSource
     /// Called once for each way in which a server is seen to depart from its protocol.
     var onQuirk: (@Sendable (StoreQuirk) -> Void)?
-    /// Sends every condition, also where servers of the kind are not known to keep it.
+    /// Sends every condition, also where servers of the kind are not known to honour it.
     var probes = false
 
     var settings: MountSettings { request.settings }
 
-    /// The option, or else what is `found` now or was when the bucket was mounted.
+    /// The option, or else the endpoint that is `found` now or was found when the bucket was mounted.
     func endpoint(_ found: String?) -> String? { settings.endpoint ?? request.keptStore?.endpoint ?? found }
 
     func make() throws(ObjectStoreError) -> any ObjectStore {
@@ -36,9 +36,9 @@ struct StoreMaker: Sendable {
         return AccountStore(directory, capabilities: provider.capabilities, open: provider.open)
     }
 
-    /// What one scheme offers.
+    /// The stores of one scheme.
     struct Provider {
-        /// Of its buckets.
+        /// The capabilities of its buckets.
         var capabilities: Capabilities
         /// nil where buckets cannot be listed.
         var directory: (any BucketDirectory)?
@@ -57,7 +57,7 @@ struct StoreMaker: Sendable {
         }
     }
 
-    /// The key for encryption with keys of one's own, from its file.
+    /// The user's own key for encryption by the store (SSE-C), from its file.
     func customerKey() throws(ObjectStoreError) -> Secret? {
         guard let path = settings.customerKeyFile else { return nil }
         func bad(_ reason: String) -> ObjectStoreError {
@@ -74,8 +74,8 @@ struct StoreMaker: Sendable {
 }
 
 extension MountRequest {
-    /// Tells the text of a file in which people keep credentials. A relative path starts where the mount was asked for: the
-    /// process that serves it works in another directory.
+    /// Reads the text of a file with credentials. A relative path starts where the mount was asked for: the process that serves
+    /// it works in another directory.
     var credentialText: @Sendable (String) -> String? {
         { [directory] path in CredentialFiles.readText(Self.absolute(path, in: directory)) }
     }

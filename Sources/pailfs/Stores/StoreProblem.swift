@@ -4,7 +4,7 @@ import Providers
 import Settings
 
 extension CommandError {
-    /// Why requests that nobody signs are refused.
+    /// Why unsigned requests are refused.
     init(anonymous error: ObjectStoreError, _ request: MountRequest) {
         let bucket = request.bucket.map { "the bucket \($0)" } ?? "the account"
         self.init(
@@ -27,14 +27,14 @@ extension CommandError {
         }
     }
 
-    /// The options that lead to a store.
+    /// The options that determine the way to a store.
     private static func way(_ request: MountRequest) -> String {
         let settings = request.settings
         let others = [settings.proxy.map { _ in "proxy" }, settings.dnsOverHTTPS.map { _ in "doh" }].compactMap(\.self)
         return others.isEmpty ? "the option endpoint" : "the options \((["endpoint"] + others).joined(separator: ", "))"
     }
 
-    /// The bucket of a COS request that lacks the account's number, where that may be the reason.
+    /// The bucket of a COS request that lacks the account's number, where that may be the cause.
     private static func bucketWithoutNumber(_ error: ObjectStoreError, _ request: MountRequest) -> String? {
         guard request.scheme == .cos, let bucket = request.bucket else { return nil }
         switch error.kind {
@@ -48,18 +48,18 @@ extension CommandError {
         return hasNumber || (try? request.cosCredentials().appID) ?? nil != nil ? nil : bucket
     }
 
-    /// A refusal that has no code may be that of a proxy.
+    /// A refusal that has no code may come from a proxy.
     private static func orAtProxy(_ error: ObjectStoreError, _ request: MountRequest) -> String {
         guard error.code == nil, let proxy = ProxyInUse(request) else { return "" }
         return " or at the proxy \(proxy.text)"
     }
 
-    /// Why the bucket of a request cannot be used, with what to change. `origin` is where its credentials were found.
+    /// Why the bucket of a request cannot be used, and the remedy. `origin` is the source of its credentials.
     init(_ error: ObjectStoreError, _ request: MountRequest, origin: String? = nil) {
         let bucket = request.bucket.map { "the bucket \($0)" } ?? "the account"
         let place = request.settings.endpoint.map { "at \($0)" } ?? "at the provider's own endpoint"
         let told = Self.told(error)
-        // Our own variables are named with what is to be done.
+        // The remedy names this program's own variables already.
         let source = origin == "PAILFS_ACCESS_KEY_ID" ? nil : origin
         let from = source.map { " from \($0)" } ?? ""
         let these = source.map { "the credentials from \($0)" } ?? "these credentials"
@@ -146,7 +146,7 @@ extension CommandError {
             self.init(
                 "the object's storage class does not allow this: \(told); \"pailfs class URL\" shows the class, and "
                     + "\"pailfs restore URL\" requests a readable copy of an archived object")
-        // What the doctor finds.
+        // A finding of the doctor.
         case .contradiction where error.status == nil: self.init(error.message)
         case _ where error.key != nil:
             self.init("the store \(place) refuses this: \(told); check the key and the arguments")

@@ -3,7 +3,7 @@ import ObjectStorage
 import Providers
 import Settings
 
-/// What the user has set for the provider's tools, as far as it concerns a mount.
+/// The user's settings for the provider's tools, as far as they concern a mount.
 extension MountRequest {
     /// The settings that have no effect here and that no option of the mount replaces.
     var unreadSettings: [ToolSetting.Unread] {
@@ -19,7 +19,7 @@ extension MountRequest {
         return !isHere && ProxyInUse(self) == nil
     }
 
-    /// Of a source that cannot be read the search for credentials shows the reason.
+    /// A source that cannot be read is left out: the search for credentials reports the reason.
     private var toolSettings: [ToolSetting.Source] {
         switch scheme {
         case .s3: (try? s3Credentials())?.toolSettings ?? []
@@ -30,7 +30,7 @@ extension MountRequest {
         }
     }
 
-    /// What this machine shows to servers that want a certificate of it.
+    /// The certificate that this machine presents to servers which ask for one.
     var clientCertificate: ClientCertificate? {
         guard scheme == .swift, var found = (try? swiftCredentials())?.clientCertificate else { return nil }
         found.file = Self.absolute(found.file, in: directory)
