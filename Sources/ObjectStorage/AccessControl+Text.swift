@@ -1,9 +1,9 @@
-/// Access control lists as people write them.
+/// The text form of access control lists, for users.
 extension AccessControl {
     /// The canned list's name where there is one, else a line for each grant.
     package var text: String { canned ?? grants.map(\.text).joined(separator: "\n") }
 
-    /// The reverse; nil for what is neither one name nor grants.
+    /// Parses `text`; nil when it is neither one name nor grants.
     package init?(text: String) {
         let lines = text.split(separator: "\n").map(String.init)
         guard lines.count != 1 || text.contains("=") else {
@@ -27,7 +27,7 @@ extension AccessControl.Grant {
         }
     }
 
-    /// The reverse. IDs and URIs may hold `=` and `:`; permissions do not.
+    /// Parses `text`. IDs and URIs may hold `=` and `:`; permissions do not.
     package init?(text: String) {
         guard let equals = text.lastIndex(of: "="), let colon = text.firstIndex(of: ":"), colon < equals else {
             return nil

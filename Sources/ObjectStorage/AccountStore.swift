@@ -3,9 +3,9 @@ import Synchronization
 
 /// Every bucket of an account as one store: the first component of a key is the name of a bucket.
 ///
-/// Buckets themselves are made and removed elsewhere: the key `bucket/` stands for one, is there as long as the account
-/// lists it, and nothing can be stored under it. A bucket's store is made when the bucket is first asked for something
-/// and kept for the life of this one; the table of them is behind a mutex, a leaf.
+/// Buckets are made and removed elsewhere: the key `bucket/` stands for a bucket, exists as long as the account lists it, and
+/// cannot be written. A bucket's store is made at the first request to the bucket and kept for the life of this store. Locks: the
+/// table of stores is behind a mutex, a leaf.
 package final class AccountStore: ObjectStore {
     package typealias Opener = @Sendable (BucketEntry) throws(ObjectStoreError) -> any ObjectStore
 
@@ -13,7 +13,7 @@ package final class AccountStore: ObjectStore {
     private let directory: any BucketDirectory
     private let open: Opener
     private let stores = Mutex<[String: any ObjectStore]>([:])
-    /// Of the buckets that have a store, where the account's list tells it.
+    /// The regions of the buckets that have a store, where the account's listing has them.
     private let regions = Mutex<[String: String]>([:])
 
     /// `capabilities` are those of the account's buckets; `open` makes the store of one, without a request.
@@ -22,17 +22,17 @@ package final class AccountStore: ObjectStore {
         capabilities.bucketsInKeys = true
         // Each bucket has its own.
         capabilities.keyRules.reserved = nil
-        // Figures are those of one bucket, and there is no bucket here.
+        // Usage figures are those of one bucket, and an account is none.
         capabilities.usage = false
         (self.capabilities, self.directory, self.open) = (capabilities, directory, open)
     }
 
-    /// A key's bucket and what is left of the key there; empty for the bucket itself.
+    /// A key's bucket, and the key in that bucket; empty for the bucket itself.
     private struct Place {
         let bucket: String
         let rest: ByteString
 
-        /// nil for a name at the top that is no bucket's.
+        /// nil for a name at the top that is not a bucket's.
         init?(_ bytes: ByteString) {
             guard let slash = bytes.bytes.firstIndex(of: UInt8(ascii: "/")), slash > 0 else { return nil }
             bucket = String(decoding: bytes.bytes[..<slash], as: UTF8.self)
@@ -66,7 +66,7 @@ package final class AccountStore: ObjectStore {
         }
     }
 
-    /// Asks the key's bucket; its errors name the key as it is known here.
+    /// Calls the store of the key's bucket; its errors get the key with the bucket's name.
     private func at<Answer>(
         _ key: ObjectKey, _ operation: ObjectStoreError.Operation,
         _ act: (any ObjectStore, ObjectKey) async throws(ObjectStoreError) -> Answer
@@ -91,7 +91,7 @@ package final class AccountStore: ObjectStore {
                 "the top of an account has buckets only; create and delete buckets with the provider's tools")
     }
 
-    /// The source as the bucket of `key` is asked for it.
+    /// The copy source as the store of `key`'s bucket takes it.
     private func source(
         _ source: CopySource, for key: ObjectKey, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) -> CopySource {
@@ -141,7 +141,7 @@ extension AccountStore {
             }, commonPrefixes: page.commonPrefixes.map { ObjectKey(Self.up($0.bytes, bucket)) }, next: page.next)
     }
 
-    /// The buckets themselves, as common prefixes.
+    /// Lists the buckets themselves, as common prefixes.
     private func listNames(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
         let after = request.cursor?.bytes ?? request.startAfter
         let names = try await buckets().map { ByteString($0.name + "/") }
@@ -258,7 +258,7 @@ extension AccountStore {
         }
     }
 
-    /// Only of a bucket that was asked for something before: its store has to be there.
+    /// Only for a bucket with an earlier request: its store must exist.
     package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
         guard let place = Place(request.key.bytes), !place.rest.isEmpty,
             let store = stores.withLock({ $0[place.bucket] })
@@ -304,7 +304,7 @@ extension AccountStore {
         }
     }
 
-    /// Of the buckets that were asked for something; at the top of an account, of no other.
+    /// The uploads of the prefix's bucket; without one, those of the buckets with an earlier request.
     package func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
         let place = Place(prefix)
         var names = stores.withLock { Array($0.keys) }.sorted()
@@ -406,7 +406,7 @@ extension AccountStore {
 }
 
 extension ObjectKey {
-    /// What follows the first component.
+    /// The key without its first component.
     fileprivate var withoutBucket: ObjectKey {
         ObjectKey(bytes.dropFirst((bytes.bytes.firstIndex(of: UInt8(ascii: "/")) ?? -1) + 1))
     }

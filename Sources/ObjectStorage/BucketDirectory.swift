@@ -10,9 +10,9 @@ package protocol BucketDirectory: Sendable {
 package struct BucketEntry: Sendable, Hashable {
     package var name: String
     package var created: Timestamp?
-    /// Where it is, as the provider names the place, when the listing tells.
+    /// The region, as the provider names it, when the listing has it.
     package var region: String?
-    /// The host its requests go to, when the listing tells.
+    /// The host for the bucket's requests, when the listing has it.
     package var endpoint: String?
 
     package init(name: String, created: Timestamp? = nil, region: String? = nil, endpoint: String? = nil) {

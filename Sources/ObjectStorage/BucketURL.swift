@@ -33,7 +33,7 @@ package struct BucketURL: Sendable, Hashable, CustomStringConvertible {
         let rest = bytes.dropFirst(start.utf8.count)
         let slash = rest.bytes.firstIndex(of: UInt8(ascii: "/"))
         let bucket = ByteString(rest.bytes[..<(slash ?? rest.count)]).description
-        // What comes before may be a secret.
+        // The part before the `@` may be a secret.
         guard !bucket.contains("@") else {
             throw Malformed(
                 description: "a bucket URL must not contain credentials; write \(scheme.rawValue)://bucket, and set "
@@ -53,8 +53,8 @@ package struct BucketURL: Sendable, Hashable, CustomStringConvertible {
         self.init(scheme: scheme, bucket: bucket.isEmpty ? nil : bucket, prefix: prefix == "/" ? "" : prefix)
     }
 
-    /// Why pailfs cannot mount what Amazon S3 has under such a name; nil when it can (Amazon S3 user guide, "Access point
-    /// aliases" and "Directory bucket naming rules").
+    /// Why pailfs cannot mount the bucket or access point of such a name at Amazon S3; nil when it can (Amazon S3 user guide,
+    /// "Access point aliases" and "Directory bucket naming rules").
     private static func unusable(_ bucket: String) -> String? {
         if bucket.hasPrefix("arn:") {
             return "pailfs cannot mount an ARN; write s3:// and the alias of the access point, which ends in "

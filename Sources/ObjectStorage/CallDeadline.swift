@@ -1,10 +1,10 @@
 import Basics
 import Synchronization
 
-/// The time that one call of a program may wait for a store that does not answer, all its requests together.
+/// The time that one call of a program may wait for a store that does not answer, in all its requests together.
 ///
-/// Requests of the call's task draw on it: what each spends in vain is missing for the next one. An answer of the store makes it
-/// whole again. Tasks that the call leaves running draw on nothing once it has ended. The mutex is a leaf.
+/// Requests of the call's task draw on it: time spent without an answer is missing for the next request. An answer of the store
+/// restores the whole time. Tasks that go on after the call has ended do not draw on it. Locks: the mutex is a leaf.
 package final class CallDeadline: Sendable {
     /// The call that this task belongs to.
     @TaskLocal static var current: CallDeadline?
@@ -14,7 +14,7 @@ package final class CallDeadline: Sendable {
         /// Since the last answer.
         var spent = Duration.zero
         var hasTransfer = false
-        /// When the last request in vain ended, since the system's start.
+        /// The time since boot at which the last request without an answer ended.
         var last = Duration.zero
         var error: ObjectStoreError?
     }
@@ -30,8 +30,8 @@ package final class CallDeadline: Sendable {
         return await $current.withValue(deadline) { await call() }
     }
 
-    /// What a request may spend; nil when the requests before it have spent nothing. `whole` is what a request that moves no
-    /// object data has; a call with a transfer has twice that. Throws what has used it up.
+    /// The time left for a request; nil when earlier requests have spent none. `whole` is the time of a request that moves no
+    /// object data; a call with a transfer has twice that. Throws the error of the last request when the time is used up.
     func rest(of whole: Duration, isTransfer: Bool) throws(ObjectStoreError) -> Duration? {
         let (spent, hasTransfer, error) = state.withLock { state in
             (state.isOver ? .zero : state.spent, state.hasTransfer, state.error)
@@ -42,10 +42,10 @@ package final class CallDeadline: Sendable {
         return rest
     }
 
-    /// No request is begun for less.
+    /// No request is begun with less time.
     private static let least = Duration.milliseconds(50)
 
-    /// A request has got no answer in `duration`, which ends `now`. Of requests at once the time counts once.
+    /// Counts a request that got no answer in `duration`, which ends `now`. The time of concurrent requests counts once.
     func spend(_ duration: Duration, until now: Duration, isTransfer: Bool, because error: ObjectStoreError) {
         state.withLock { state in
             state.spent += min(duration, max(.zero, now - state.last))
@@ -55,6 +55,6 @@ package final class CallDeadline: Sendable {
         }
     }
 
-    /// The store has answered.
+    /// Restores the whole time: the store has answered.
     func refill() { state.withLock { state in (state.spent, state.hasTransfer, state.error) = (.zero, false, nil) } }
 }

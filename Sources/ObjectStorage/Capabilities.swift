@@ -12,35 +12,35 @@ package struct Capabilities: Sendable, Hashable {
     package var smallestPart: Int64 = 5 << 20
     package var largestPart: Int64 = 5 << 30
     package var mostParts = 10_000
-    /// Every part but the last must have one size (Cloudflare R2).
+    /// Every part but the last must have the same size (Cloudflare R2).
     package var equalParts = false
-    /// Part numbers may leave some out (COS: they follow from 1 without a gap).
+    /// Part numbers may have gaps (COS: they follow from 1 without a gap).
     package var partGaps = true
-    /// An upload may have parts that its completion leaves out; Ceph refuses that, and wants each part it has to be named.
+    /// A completion may leave out parts of the upload; Ceph refuses that, and wants every part named.
     package var surplusParts = true
-    /// Keys one batch delete takes; 1 when there is none.
+    /// Most keys of one batch delete; 1 when there is none.
     package var deleteBatch = 1000
-    /// Names and values of user metadata together.
+    /// Most bytes of names and values of user metadata together.
     package var metadataBudget = 2048
     /// Most bytes of one value of user metadata, where that is less than all of them together.
     package var longestMetadataValue: Int?
-    /// Bytes of the longest value of user metadata that the server is known to keep; longer ones are untried.
+    /// Bytes of the longest value of user metadata that the server has kept so far; longer ones are untried.
     package var longestTriedValue = Int.max
     package var putIfAbsent = true
     package var putIfMatch = true
     package var copyCondition = true
     /// A copy has its headers at once. Otherwise it has those of its source until a second request has changed them.
     package var copySetsHeaders = true
-    /// A condition on the end of an upload is heeded, if `putIfAbsent` or `putIfMatch` say that there is such a one.
+    /// The completion of an upload honours the conditions that `putIfAbsent` and `putIfMatch` allow.
     package var completionCondition = true
     package var deleteIfMatch = false
-    /// A copy of another version than the source's named one is refused.
+    /// A copy whose source has another ETag than the request names is refused.
     package var copySourceCondition = true
     package var partCopy = true
     package var metadataUpdate = MetadataUpdate.copy
     /// The headers of an object that is made of parts can be given when it is completed.
     package var headersAtCompletion = false
-    /// Which headers it keeps with an object; the others of `ObjectMetadata` are lost.
+    /// The headers that the store keeps with an object; the others of `ObjectMetadata` are lost.
     package var headers = Set(StoredHeader.allCases)
     /// Uploads in progress can be listed.
     package var listUploads = true
@@ -55,25 +55,26 @@ package struct Capabilities: Sendable, Hashable {
     package var archiveClasses: Set<String> = [
         "GLACIER", "DEEP_ARCHIVE", "ARCHIVE", "Archive", "ColdArchive", "DeepColdArchive",
     ]
-    /// Archived objects can be asked for.
+    /// Archived objects can be restored.
     package var restore = false
-    /// An object gets another key in one request (`move`).
+    /// An object can get another key in one request (`move`).
     package var move = false
-    /// Links are objects of a kind of their own, and listings show them as such.
+    /// Symbolic links are objects of their own kind, and listings show them as such.
     package var symlinks = false
     package var usage = false
-    /// The first component of every key is a bucket: nothing can be made or removed there, or copied from one to another.
+    /// The first component of every key is a bucket: nothing can be made or removed at that level, or copied from one bucket to
+    /// another.
     package var bucketsInKeys = false
-    /// How long a listing may not know of a write or a removal that the store has answered; zero where it knows at once.
+    /// How long a listing may lack a write or delete that the store has acknowledged; zero if it never does.
     package var listingLag = Duration.zero
-    /// What its requests cost; nil where no price list is known, as of other servers that speak S3.
+    /// The prices of requests; nil where no price list is known, as for other servers with the S3 protocol.
     package var prices: RequestPrices?
     /// Departures from its protocol that this process has seen the server make.
     package var quirks: Set<StoreQuirk> = []
 
     package init() {}
 
-    /// For finding out which conditions a server keeps.
+    /// Sets every condition, to find out which ones a server honours.
     package mutating func sendsEveryCondition() {
         (putIfAbsent, putIfMatch, copyCondition, completionCondition) = (true, true, true, true)
         (deleteIfMatch, copySourceCondition) = (true, true)

@@ -1,10 +1,10 @@
 package import Basics
 import Synchronization
 
-/// The copy of an object whose bytes go through this machine, a piece at a time, pinned to the version meant: for a store that
-/// does not copy it. What is made is an ordinary object.
+/// The copy of an object whose bytes go through this machine, a piece at a time, pinned to the source's version: for a store that
+/// does not copy it. The copy is an ordinary object.
 package struct CarriedCopy {
-    /// One piece in memory.
+    /// Size of one piece in memory.
     package static let pieceLength: Int64 = 16 << 20
 
     package typealias Putting = (PutRequest, any ByteSource) async throws(ObjectStoreError) -> PutAnswer
@@ -23,7 +23,7 @@ package struct CarriedCopy {
         (self.source, self.version, self.request) = (source.key, version, request)
     }
 
-    /// `put` and `create` are the caller's own, which add what the copy gets beside its bytes and its metadata.
+    /// `put` and `create` are the caller's own: they add properties of the copy other than bytes and metadata.
     package func make(put: Putting, create: Creating) async throws(ObjectStoreError) -> PutAnswer {
         if version.size <= Self.pieceLength {
             let bytes = try await Self.bytes(0..<version.size, of: source, version.etag, in: reader)
@@ -50,18 +50,18 @@ package struct CarriedCopy {
                 request.key, upload, parts: parts, metadata: nil, condition: request.condition)
         } catch {
             try? await store.abortUpload(request.key, upload)
-            // Swift's refuse the manifest, when the parts are there.
+            // Swift refuses the manifest, after all parts.
             guard error.operation == .completeUpload, error.kind == .notSupported, isRefusal(error) else { throw error }
             return try await put(request, FileSource(try await gathered(), 0..<version.size))
         }
     }
 
-    /// Whether the server, or the credentials, have no uploads in parts, and one request may do.
+    /// Whether the server has no multipart uploads, or the credentials may not make them, and one PUT can hold the object.
     private func isRefusal(_ error: ObjectStoreError) -> Bool {
         [.notSupported, .accessDenied].contains(error.kind) && version.size <= store.capabilities.largestPut
     }
 
-    /// The bytes of the version in a file without a name, for a server that takes them in one request only.
+    /// Fetches the version's bytes into a file without a name, for a server that takes them in one request only.
     private func gathered() async throws(ObjectStoreError) -> File {
         func failed(_ error: FileError) -> ObjectStoreError {
             ObjectStoreError(.local(errno: error.errno), .copy, key: source, code: "Local", message: "\(error)")
@@ -82,8 +82,8 @@ package struct CarriedCopy {
         return file
     }
 
-    /// The part made from the bytes of `range`, after the store has refused to copy it. `learn` is called once it is seen that it
-    /// was the copy that was refused, and not the source.
+    /// Makes a part from the bytes of `range`, after the store has refused to copy it. `learn` is called once the source has
+    /// proved readable, so that the refusal was of the copy.
     ///
     /// Throws: `.notSupported` when the bytes are too many for memory; the caller has a file for them.
     package static func part(

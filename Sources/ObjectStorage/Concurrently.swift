@@ -1,5 +1,5 @@
-/// Runs `body` for every item, `width` of them at a time, and returns the answers in the items' order. After a failure nothing
-/// more is begun; the first one is thrown once everything under way has ended.
+/// Runs `body` for every item, `width` of them at a time, and returns the answers in the items' order. After a failure no further
+/// item is begun; the first failure is thrown once every running one has ended.
 package func concurrently<Item: Sendable, Answer: Sendable>(
     _ items: [Item], width: Int,
     _ body: @escaping @Sendable (Item) async throws(ObjectStoreError) -> Answer

@@ -1,6 +1,6 @@
 package import Digests
 
-/// What the bytes of an object, or of one of its parts, come to, as the store tells it. Digests have their highest byte first.
+/// A checksum of the bytes of an object, or of one of its parts, from the store. Digests have their highest byte first.
 package enum ContentChecksum: Sendable, Hashable {
     case md5([UInt8])
     case crc32([UInt8])
@@ -9,7 +9,7 @@ package enum ContentChecksum: Sendable, Hashable {
     case crc64ecma([UInt8])
     case sha1([UInt8])
     case sha256([UInt8])
-    /// Kodo's hash; of content in one piece when there are no sizes of parts, in bytes.
+    /// Kodo's hash. `partSizes` is in bytes, and empty for content in one piece.
     case qetag([UInt8], partSizes: [Int64])
 
     package var digest: [UInt8] {
@@ -20,7 +20,7 @@ package enum ContentChecksum: Sendable, Hashable {
         }
     }
 
-    /// The digest of nothing yet, to be fed with the bytes in their order.
+    /// An empty digest of this kind, to be updated with the bytes in their order.
     package func begin() -> any Digest {
         switch self {
         case .md5: MD5()
@@ -34,7 +34,8 @@ package enum ContentChecksum: Sendable, Hashable {
         }
     }
 
-    /// The kind and the value, where the value of a whole follows from those of its parts.
+    /// The kind and the value of a CRC, for which the checksum of a whole follows from those of its parts; nil for other
+    /// checksums.
     package var crc: (kind: CRCKind, value: UInt64)? {
         let kind: CRCKind
         switch self {
@@ -61,7 +62,7 @@ package enum ContentChecksum: Sendable, Hashable {
     }
 }
 
-/// A stretch of an object and what its bytes come to.
+/// A range of an object and its checksum.
 package struct CheckedPart: Sendable, Hashable {
     /// In bytes.
     package var size: Int64

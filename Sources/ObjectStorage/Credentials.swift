@@ -13,7 +13,7 @@ package struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugS
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// What requests are signed with.
+/// The keys that sign requests.
 package struct Credentials: Sendable, Hashable {
     package var accessKeyID: String
     package var secretKey: Secret
@@ -28,7 +28,7 @@ package struct Credentials: Sendable, Hashable {
 }
 
 extension Credentials {
-    /// Throws what names the part that no request can carry: keys come from secrets that end with a line break.
+    /// Throws an error that names the part which no request can carry: keys from secret stores may end with a line break.
     package func requireUsable() throws(ObjectStoreError) {
         let parts = [("key ID", accessKeyID), ("secret", secretKey.revealed), ("token", sessionToken?.revealed ?? "")]
         for (name, text) in parts {
@@ -44,18 +44,18 @@ extension Credentials {
 
 /// How a store refused credentials.
 package enum CredentialsRefusal: Sendable {
-    /// It named them: unknown, wrong, or ended.
+    /// It named the credentials: unknown, wrong, or expired.
     case named
-    /// It denied access, for which other reasons are more likely.
+    /// It denied access, mostly for another reason than wrong credentials.
     case unexplained
 }
 
-/// Where credentials come from, asked before each request.
+/// The source of credentials; called before each request.
 package protocol CredentialsProvider: Sendable {
-    /// The ones to use now; nil asks anonymously. Cheap unless they have to be renewed.
+    /// The present credentials; nil for anonymous requests. Cheap unless they have to be renewed.
     func current() async throws(ObjectStoreError) -> Credentials?
-    /// Reads the source again because the store refused `used`: once for all requests that it refused with these. True when
-    /// `current` returns others now, with which the request may be tried again.
+    /// Reads the source again because the store has refused `used`: once for all requests that were refused with these. Returns
+    /// true when `current` now returns other credentials, with which the request may be retried.
     ///
     /// Throws: the error of a source that cannot be read now.
     func replace(_ used: Credentials?, after refusal: CredentialsRefusal) async throws(ObjectStoreError) -> Bool

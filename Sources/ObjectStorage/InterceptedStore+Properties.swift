@@ -72,7 +72,7 @@ extension InterceptedStore {
         }
     }
 
-    /// The moved object, when the version meant is at its new key and nothing is at the old one.
+    /// The moved object, when the source's version is at the new key and nothing is at the old one.
     private func moved(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer? {
         guard let meant = request.source.ifMatch else { return nil }
         let version = try await base.head(request.key, condition: nil).version

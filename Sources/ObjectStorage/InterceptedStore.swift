@@ -1,22 +1,22 @@
 package import Basics
 import Digests
 
-/// What an interceptor is told of the request it stands around.
+/// The request that an interceptor is called for.
 package struct RequestContext: Sendable {
     package let operation: ObjectStoreError.Operation
     package let key: ObjectKey?
-    /// The bytes to be sent, or wanted where they are known; 0 for a request without a body of its own.
+    /// The bytes to send, or to fetch where they are known; 0 for a request without a body of its own.
     package let bytes: Int64
 
     enum Direction: Sendable { case send, fetch }
 
-    /// What one packet or two carry: a directory's object, a symbolic link.
+    /// A body of one or two packets: a directory's object, a symbolic link.
     private static let smallBody: Int64 = 4096
 
     /// Whether the request moves so much object data through this machine that it may take a while.
     package var isTransfer: Bool { direction == .fetch || direction == .send && bytes > Self.smallBody }
 
-    /// Which way it moves object data; nil when it moves none.
+    /// The direction in which the request moves object data; nil when it moves none.
     var direction: Direction? {
         switch operation {
         case .get: .fetch
@@ -30,20 +30,20 @@ package struct RequestContext: Sendable {
     }
 }
 
-/// Asks the store whether a write whose answer was lost has happened.
+/// Asks the store for the outcome of a write whose answer was lost.
 package typealias Settlement<Answer> = () async throws(ObjectStoreError) -> Answer?
 
-/// Stands around each request of a store: waits, counts, tries again, or all of it.
+/// Code around each request of a store: it may wait, count, retry, or all of it.
 package protocol Interceptor: Sendable {
-    /// Calls `attempt` as often as it sees fit and answers what it answered. `settle`, where there is one, tells what an
-    /// earlier try has done whose answer was lost: what it would have answered, or nil when the work is not done.
+    /// Calls `attempt` as often as needed and returns its answer. `settle`, if present, finds out the outcome of an earlier try
+    /// whose answer was lost: it returns the lost answer, or nil when the work is not done.
     func intercept<Answer: Sendable>(
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer
 }
 
-/// A store with an interceptor around each request: the one place that forwards the whole protocol, so that retry,
-/// throttle, measurement and log are each only what they do.
+/// A store with an interceptor around each request: the one place that forwards the whole protocol, so that retry, throttle,
+/// measurement and log need not.
 package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     let base: any ObjectStore
     let around: Around
@@ -179,7 +179,7 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
         }
     }
 
-    /// Nothing is left to delete, so that an earlier try may have done it.
+    /// Whether the object is missing, so that an earlier try may have deleted it.
     private func isGone(_ key: ObjectKey) async throws(ObjectStoreError) -> Bool {
         do { _ = try await base.head(key, condition: nil) } catch {
             guard error.kind == .notFound else { throw error }
@@ -188,8 +188,8 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
         return false
     }
 
-    /// The object, when it has the headers that it was to get: replacing them can give it another ETag, which a second try
-    /// then meets. Headers without any of our own prove nothing.
+    /// The object, when it has the headers of the request: replacing them can change its ETag, which then fails the condition of
+    /// a second try. Headers without user metadata prove nothing.
     private func landed(
         _ key: ObjectKey, _ metadata: ObjectMetadata
     ) async throws(ObjectStoreError) -> PutAnswer? {
@@ -198,7 +198,7 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
         return PutAnswer(info.version)
     }
 
-    /// The put's object, when what is there has the content and the user metadata that were sent.
+    /// The PUT's object, when the object at the key has the content and the user metadata of the request.
     private func landed(_ request: PutRequest, _ body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer? {
         let info = try await base.head(request.key, condition: nil)
         guard info.version.size == body.count, info.metadata.hasUser(of: request.metadata) else { return nil }
@@ -214,7 +214,7 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
         return isSame ? PutAnswer(info.version) : nil
     }
 
-    /// The upload's object, when its checksum is that of these parts together, or its ETag the one that they make where
+    /// The upload's object, when its checksum is that of these parts together, or its ETag is the one that these parts make where
     /// ETags are MD5s.
     private func landed(_ key: ObjectKey, _ parts: [UploadedPart]) async throws(ObjectStoreError) -> PutAnswer? {
         if let crc = UploadedPart.crc64(of: parts) {
@@ -225,7 +225,7 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
         let digests = parts.compactMap { $0.etag.text.utf8.count == 32 ? Hex.decode($0.etag.text) : nil }
         guard digests.count == parts.count else { return nil }
         let version = try await base.head(key, condition: nil).version
-        // S3 hashes the digests, Swift their text.
+        // S3 hashes the digests, Swift their hexadecimal text.
         let made = [
             "\(Hex.encode(MD5.of(digests.flatMap(\.self))))-\(parts.count)",
             Hex.encode(MD5.of(parts.map(\.etag.text).joined())),
@@ -234,7 +234,7 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
         return PutAnswer(version)
     }
 
-    /// No request, so nothing to stand around.
+    /// Presigning sends no request, so the interceptor is not called.
     package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String { try base.presign(request) }
 
     package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {

@@ -1,20 +1,20 @@
 package import Basics
 
-/// Which keys a store takes.
+/// The keys that a store takes.
 package struct KeyRules: Sendable, Hashable {
-    /// Only UTF-8.
+    /// Only UTF-8 is allowed.
     package var areText = false
-    /// Bytes that no key has.
+    /// Bytes that no key may contain.
     package var refused: ClosedRange<UInt8>?
-    /// The byte that no key begins with, apart from a slash, with which no path in a mount does.
+    /// A byte that no key may begin with. A slash counts as such, too, but no path in a mount begins with one.
     package var refusedFirst: UInt8?
-    /// What no key begins with: objects of the store's own are there.
+    /// A prefix that no key may have: the store's own objects have it.
     package var reserved: ByteString?
     /// Kinds of keys that the server was seen to refuse.
     package var refusedKinds: Set<KeyKind> = []
     /// Kinds of keys that the server may refuse: no key of these kinds was stored so far.
     package var untried: Set<KeyKind> = []
-    /// Bytes of the longest key that the server is known to take; longer ones are untried.
+    /// Bytes of the longest key that the server has stored so far; longer ones are untried.
     package var longestTried = Int.max
 
     package init() {}
@@ -32,27 +32,27 @@ package struct KeyRules: Sendable, Hashable {
         !areText && refused == nil && refusedFirst == nil && reserved == nil && refusedKinds.isEmpty
     }
 
-    /// Whether only the server can say if it takes the key.
+    /// Whether it is unknown if the server takes the key.
     package func isUntried(_ key: ByteString) -> Bool {
         if key.count > longestTried { return true }
         return !untried.isEmpty && !untried.isDisjoint(with: KeyKind.kinds(of: key))
     }
 
-    /// The server has stored an object of this key.
+    /// Records that the server has stored an object with this key.
     package mutating func take(_ key: ByteString) {
         if key.count > longestTried { longestTried = key.count }
         if !untried.isEmpty { untried.subtract(KeyKind.kinds(of: key)) }
     }
 }
 
-/// What some servers do not take as a key although the protocol has it.
+/// Keys that some servers refuse although the protocol allows them.
 package enum KeyKind: Sendable, Hashable, CaseIterable {
     case notText
     case lineBreak
     /// Other bytes below 32, and 127.
     case control
 
-    /// Of any key; none of most.
+    /// The kinds of a key; most keys have none.
     package static func kinds(of key: ByteString) -> Set<KeyKind> {
         var kinds: Set<KeyKind> = []
         var isASCII = true

@@ -20,11 +20,11 @@ package struct ListRequest: Sendable, Hashable {
         (self.cursor, self.limit) = (cursor, limit)
     }
 
-    /// A key before `key` with few others between the two, of at most `longest` bytes if `key` is: for a listing that is to
-    /// begin with it. Empty where there is none but the first of all.
+    /// A key before `key` with few others between the two, for a listing that is to begin with `key`; of at most `longest` bytes
+    /// if `key` is. Empty where only the start of the bucket comes before.
     package static func bound(before key: ByteString, longest: Int) -> ByteString {
         let start = ByteString(key.bytes.dropLast())
-        // Only ASCII can be counted down without the text becoming another one.
+        // Only an ASCII byte can be decremented without invalidating the UTF-8.
         guard let last = key.bytes.last, (0x22..<0x7F).contains(last) else { return start }
         return start + ByteString([last - 1]) + ByteString("~~~~".utf8.prefix(max(0, longest - key.count)))
     }
@@ -57,7 +57,7 @@ package struct ListingPage: Sendable, Hashable {
     /// nil on the last page. An empty page may still have a successor.
     package var next: ListingCursor?
 
-    /// Whether nothing is on it, whatever comes after it.
+    /// Whether the page has no entries; more may follow on the next.
     package var isEmpty: Bool { objects.isEmpty && commonPrefixes.isEmpty }
 
     package init(objects: [ListedObject] = [], commonPrefixes: [ObjectKey] = [], next: ListingCursor? = nil) {

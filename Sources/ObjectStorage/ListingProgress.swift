@@ -1,11 +1,11 @@
-/// Notices a listing that goes on and gets nowhere, which a broken store, or one that means harm, can send for ever.
+/// Detects a listing that continues without progress, which a broken or malicious store can send for ever.
 ///
-/// A value: whoever follows the pages of one listing shows it each. Stores may repeat the end of a page, and send some
-/// pages without anything on them; no store does so for long.
+/// A value: the reader of a listing passes it each page. Stores may repeat the end of a page, and send some pages without
+/// entries; no store does so for long.
 package struct ListingProgress: Sendable {
-    /// Pages in a row that bring nothing past those before.
+    /// Most successive pages without an entry past those before.
     private static let mostRepeated = 16
-    /// Pages in a row that bring nothing: a store may look through that many deleted names.
+    /// Most successive pages without entries: a store may scan that many deleted names.
     private static let mostEmpty = 10_000
 
     private var last: ObjectKey?
@@ -14,7 +14,7 @@ package struct ListingProgress: Sendable {
 
     package init() {}
 
-    /// Takes the next page. Throws `.malformedAnswer` when there is no end in sight.
+    /// Takes the next page. Throws `.malformedAnswer` when the listing makes no progress.
     package mutating func take(_ page: ListingPage) throws(ObjectStoreError) {
         guard page.next != nil else { return }
         let ends = [page.objects.last?.key, page.commonPrefixes.last].compactMap(\.self)

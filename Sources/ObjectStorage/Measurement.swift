@@ -2,7 +2,7 @@ package import Basics
 package import Logging
 import Synchronization
 
-/// What a mount asked of its store, for `pailfs status` and for tests of request budgets. Its mutex is a leaf.
+/// Counts of a mount's requests to its store, for `pailfs status` and for tests of request budgets. Locks: the mutex is a leaf.
 package final class RequestMeter: Sendable {
     package struct Figures: Sendable {
         package var requests = 0
@@ -10,11 +10,11 @@ package final class RequestMeter: Sendable {
         /// Tries that followed a failed one.
         package var retries = 0
         package var inFlight = 0
-        /// How those that failed ended, by HTTP status or, where none came, by the kind of the failure.
+        /// Failures by HTTP status or, where no answer came, by the kind of the error.
         package var failuresByStatus: [String: Int] = [:]
-        /// Bytes of bodies that were sent, each try counted that succeeded.
+        /// Bytes of bodies that were sent, in tries that succeeded.
         package var sentBytes: Int64 = 0
-        /// Of requests that succeeded.
+        /// Times of requests that succeeded.
         package var latency = Histogram()
     }
 
@@ -58,11 +58,11 @@ package final class RequestMeter: Sendable {
 }
 
 extension ObjectStoreError.Kind {
-    /// Without what it carries.
+    /// The kind without its associated value.
     fileprivate var name: String { String("\(self)".prefix { $0 != "(" }) }
 }
 
-/// Counts and times each request, and writes one debug line for it; what failed keeps its request ID.
+/// Counts and times each request, and writes one debug line for it; the line of a failure has its request ID.
 package struct Measuring: Interceptor {
     private let meter: RequestMeter
     private let time: any TimeSource

@@ -30,21 +30,21 @@ package struct ETag: Hashable, Sendable, CustomStringConvertible {
     package var description: String { text }
 }
 
-/// One state of an object: what pins reads and conditions commits.
+/// One state of an object: reads are pinned to it, and commits conditioned on it.
 package struct ObjectVersion: Hashable, Sendable {
     package var etag: ETag
     /// In bytes.
     package var size: Int64
-    /// Last-Modified at the store, to the second or finer; the epoch for a version of ours whose time the store has not
-    /// told yet.
+    /// Last-Modified at the store, to the second or finer; the epoch for a version of this mount whose time the store has not
+    /// returned yet.
     package var modified: Timestamp
     /// The version ID of a versioned bucket.
     package var versionID: String?
 
-    /// No store has larger objects, nor has Linux larger files that programs could read: what says so is wrong.
+    /// No store has larger objects, and Linux no larger files: a larger size is wrong.
     private static let largestSize: Int64 = 1 << 60
 
-    /// A size out of all bounds is taken for the largest: whoever adds to sizes goes on as if they could not overflow.
+    /// Limits a size out of bounds to the largest: sums of sizes then cannot overflow.
     package init(etag: ETag, size: Int64, modified: Timestamp, versionID: String? = nil) {
         let size = min(max(size, 0), Self.largestSize)
         (self.etag, self.size, self.modified, self.versionID) = (etag, size, modified, versionID)

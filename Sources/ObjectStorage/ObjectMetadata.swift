@@ -9,10 +9,10 @@ package struct ObjectMetadata: Hashable, Sendable {
     package var contentEncoding: String?
     package var contentLanguage: String?
     package var expires: String?
-    /// User metadata by lower-case name without the provider's prefix (`x-amz-meta-`); values are what a header can
-    /// hold (printable ASCII). Other text is percent-encoded by whoever sets it.
+    /// User metadata by lower-case name without the provider's prefix (`x-amz-meta-`); values are printable ASCII, as a header
+    /// can hold. The code that sets other text percent-encodes it.
     package var user: [String: String]
-    /// What else a write of the object keeps.
+    /// Properties of the object that a write keeps.
     package var kept = KeptProperties()
 
     package init(contentType: String? = nil, user: [String: String] = [:]) {
@@ -20,25 +20,25 @@ package struct ObjectMetadata: Hashable, Sendable {
         self.user = user
     }
 
-    /// Whether the user metadata is that of `other`, and perhaps more: objects that we have written are told by theirs.
+    /// Whether the user metadata contains that of `other`: this is how an object written by this program is recognised.
     package func hasUser(of other: ObjectMetadata) -> Bool {
         other.user.allSatisfy { user[$0.key] == $0.value }
     }
 }
 
-/// What an object has besides bytes and headers, as far as a write of it has to know that.
+/// Properties of an object besides bytes and headers, as far as a write has to keep them.
 package struct KeptProperties: Hashable, Sendable {
     /// A HEAD or GET counted tags.
     package var isTagged = false
     /// The write replaces an object, whose tags and ACL stay.
     package var isOfObject = false
-    /// The class of that object; nil is the store's standard class.
+    /// The storage class of that object; nil is the store's standard class.
     package var storageClass: String?
 
     package init() {}
 }
 
-/// What one HEAD or GET tells of an object.
+/// The answer to a HEAD or GET about an object.
 package struct ObjectInfo: Sendable, Hashable {
     package var version: ObjectVersion
     package var metadata: ObjectMetadata
@@ -48,7 +48,7 @@ package struct ObjectInfo: Sendable, Hashable {
     package var restore: RestoreState?
     /// CRC-64 (ECMA-182) of the content, from stores that have it.
     package var crc64: UInt64?
-    /// What the whole content comes to, where the answer tells it and the mount wants it compared.
+    /// The checksum of the whole content, where the answer has it and the mount verifies it.
     package var checksum: ContentChecksum?
     /// How the store has encrypted it, in its own words, and the ID of the key if there is one: `AES256`, `aws:kms ID`.
     package var encryption: String?
@@ -62,6 +62,6 @@ package struct ObjectInfo: Sendable, Hashable {
 
 package enum RestoreState: Sendable, Hashable {
     case ongoing
-    /// A readable copy exists until the given time, when the store tells one.
+    /// A readable copy exists until the given time, if the store returns one.
     case restored(until: Timestamp?)
 }

@@ -1,36 +1,36 @@
 package import Basics
 
-/// What a store knows of objects and buckets beside bytes and stored headers.
+/// Properties of objects and buckets beside bytes and stored headers.
 ///
 /// One request each unless said otherwise. Each operation has its field in `Capabilities`; a store without one throws
 /// `.notSupported` without a request, which is what these requirements do unless a store has its own.
 package protocol ObjectPropertyStore: Sendable {
     func accessControl(of key: ObjectKey) async throws(ObjectStoreError) -> AccessControl
-    /// Replaces it whole.
+    /// Replaces the whole list.
     func setAccessControl(of key: ObjectKey, to access: AccessControl) async throws(ObjectStoreError)
     func tags(of key: ObjectKey) async throws(ObjectStoreError) -> [String: String]
-    /// Replaces all of them; none removes them.
+    /// Replaces all tags; an empty dictionary removes them.
     func setTags(of key: ObjectKey, to tags: [String: String]) async throws(ObjectStoreError)
-    /// Moves an object to another class, as the store spells it, and keeps all else. `ifMatch` pins the version meant.
-    /// Where the store has no call of its own this is a copy onto itself: a new version.
+    /// Moves an object to another class, as the store spells it, and keeps everything else. `ifMatch` pins the version. Where the
+    /// store has no such call, this copies the object onto itself: a new version.
     func setStorageClass(
         of key: ObjectKey, to storageClass: String, ifMatch: ETag?
     ) async throws(ObjectStoreError) -> PutAnswer
-    /// Asks for a readable copy of an archived object; one that is on its way, or there, is no error.
+    /// Requests a readable copy of an archived object; no error if the copy exists or was requested already.
     func restore(_ key: ObjectKey, _ request: RestoreRequest) async throws(ObjectStoreError)
-    /// Gives an object another key in one step: nobody sees both or neither. Headers and class go along; `metadata` and
+    /// Gives an object another key in one step: no request sees both keys or neither. Headers and class stay; `metadata` and
     /// `storageClass` of the request are not honoured.
     func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer
-    /// Makes an object that the store itself knows as a link to the key or path `target`.
+    /// Makes a link object of the store's own kind, to the key or path `target`.
     func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer
     func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString
-    /// What the whole bucket holds, as the store counts it.
+    /// The store's own count of the whole bucket.
     func usage() async throws(ObjectStoreError) -> BucketUsage
-    /// What a browser is told of a web page's request for the object; `.accessDenied` when the bucket's rules refuse it.
+    /// The answer to a browser's preflight request for the object; `.accessDenied` when the bucket's rules refuse it.
     func preflight(_ key: ObjectKey, _ request: PreflightRequest) async throws(ObjectStoreError) -> [PreflightHeader]
 }
 
-/// The question that a browser puts before a request across origins. Fetch standard, section 3.2.2
+/// The preflight request that a browser sends before a cross-origin request. Fetch standard, section 3.2.2
 package struct PreflightRequest: Sendable, Hashable {
     /// Scheme and host of the web page.
     package var origin: String
@@ -51,9 +51,9 @@ package struct PreflightHeader: Sendable, Hashable {
     package init(name: String, value: String) { (self.name, self.value) = (name, value) }
 }
 
-/// Who may do what with an object besides its owner.
+/// The permissions on an object of others than its owner.
 package struct AccessControl: Sendable, Hashable {
-    /// The canned list's name (`private`, `public-read`, `default`) where the store tells or takes one.
+    /// The canned list's name (`private`, `public-read`, `default`) where the store returns or takes one.
     package var canned: String?
     package var grants: [Grant]
 
@@ -76,9 +76,9 @@ package struct AccessControl: Sendable, Hashable {
     }
 }
 
-/// How an archived object is made readable.
+/// How to restore an archived object.
 package struct RestoreRequest: Sendable, Hashable {
-    /// How long the copy stays; nil leaves it to the store, and where restoring is for good it is not sent.
+    /// How long the copy stays; nil takes the store's default, and is not sent where a restore is permanent.
     package var days: Int?
     /// As the store spells it: `Standard`, `Expedited`, `Bulk`; nil is its default.
     package var tier: String?
@@ -86,12 +86,12 @@ package struct RestoreRequest: Sendable, Hashable {
     package init(days: Int? = nil, tier: String? = nil) { (self.days, self.tier) = (days, tier) }
 }
 
-/// What a bucket holds, as its store counts it; counts may lag behind.
+/// The contents of a bucket, as its store counts them; counts may lag behind.
 package struct BucketUsage: Sendable, Hashable {
     /// In bytes.
     package var bytes: Int64
     package var objects: Int64
-    /// In bytes; nil where nothing limits the bucket.
+    /// In bytes; nil without a quota.
     package var quota: Int64?
 
     package init(bytes: Int64, objects: Int64, quota: Int64? = nil) {
@@ -150,7 +150,7 @@ extension ObjectPropertyStore {
 }
 
 extension ObjectStoreError {
-    /// The store has no such thing.
+    /// The error of an operation that the store does not have.
     package static func lacking(_ operation: Operation, _ key: ObjectKey?, _ what: String) -> ObjectStoreError {
         ObjectStoreError(
             .notSupported, operation, key: key, code: "NotSupported", message: "this store does not support \(what)")

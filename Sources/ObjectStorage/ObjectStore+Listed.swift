@@ -1,8 +1,8 @@
 extension ObjectStore {
-    /// What a listing shows of the key; nil where it shows no such object. It shows a link of the store's own kind itself, where
-    /// a HEAD describes the object that the link leads to.
+    /// The key as a listing shows it; nil where it shows no such object. A listing shows a link of the store's own kind itself,
+    /// where a HEAD describes the link's target.
     ///
-    /// The first key with that prefix is the key itself. Some pages are empty and have a next one.
+    /// The first key with the prefix `key` is the key itself. Some pages are empty and have a next one.
     package func listed(_ key: ObjectKey) async throws(ObjectStoreError) -> ListedObject? {
         var request = ListRequest(prefix: key.bytes, limit: 1)
         var progress = ListingProgress()

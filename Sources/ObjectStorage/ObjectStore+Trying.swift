@@ -1,12 +1,12 @@
 import Basics
 
 extension ObjectStore {
-    /// Finds out whether the store would keep an object of this key with this metadata, and changes no object of another client.
+    /// Finds out whether the store would keep an object with this key and metadata; changes no object of another client.
     ///
     /// An upload is begun and aborted, which creates no object. A key with a line break needs an object: some servers lose it
     /// without an error. Two requests, or three.
     ///
-    /// Throws: `.keyRefused`, `.keyTooLong` or `.metadataTooLarge` when it would not; other errors when the store did not say.
+    /// Throws: `.keyRefused`, `.keyTooLong` or `.metadataTooLarge` when it would not; other errors when that is unknown.
     /// After a crash: an upload without parts or, of a key with a line break, an empty object may be left.
     package func tryToKeep(
         _ key: ObjectKey, _ metadata: ObjectMetadata = ObjectMetadata()
@@ -14,7 +14,7 @@ extension ObjectStore {
         guard KeyKind.kinds(of: key.bytes).contains(.lineBreak) else {
             let upload: UploadID
             do { upload = try await createUpload(PutRequest(key, metadata: metadata)) } catch {
-                // A server without uploads in parts: the first write says it.
+                // A server without multipart uploads: the first write shows it.
                 if error.kind == .notSupported { return }
                 throw error
             }
@@ -30,7 +30,7 @@ extension ObjectStore {
         let request = PutRequest(key, metadata: metadata, condition: capabilities.putIfAbsent ? .absent : nil)
         let answer: PutAnswer
         do { answer = try await put(request, body: MemorySource([])) } catch {
-            // An object is there, so the store keeps such keys.
+            // An object exists at the key, so the store keeps such keys.
             if error.kind == .preconditionFailed { return }
             throw error
         }

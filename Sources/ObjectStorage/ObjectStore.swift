@@ -1,6 +1,6 @@
 package import Basics
 
-/// A bucket (or the part of one below a prefix) as the rest of the program sees it.
+/// A bucket (or the part of one below a prefix) for the rest of the program.
 ///
 /// One request each unless said otherwise; no retries here, they are a decorator. Every failure is an
 /// `ObjectStoreError` that keeps operation, key, provider code and request ID. All calls may run at once, are cancelled
@@ -11,14 +11,14 @@ package protocol ObjectStore: ObjectPropertyStore {
 
     /// One page.
     func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage
-    /// Never returns a body. `.notModified` when the condition says so.
+    /// Never returns a body. Throws `.notModified` when the condition asks for it.
     func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo
-    /// Delivers exactly the bytes of the answered range to `sink`, or throws `.integrity`, in which case what the sink got
-    /// is worthless. Whole-object reads are checked against the store's checksum where it has one.
+    /// Delivers exactly the bytes of the answered range to `sink`, or throws `.integrity`: then the bytes in the sink are not
+    /// valid. Whole-object reads are checked against the store's checksum where it has one.
     func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer
-    /// What the version's content comes to, in one part or part by part, where only a request of its own tells it; empty,
-    /// and mostly without a request, where the store tells no more than heads and gets have told (`ObjectInfo.checksum`).
-    /// The parts make the object. `.preconditionFailed` or `.notFound` when that version is not there any more.
+    /// The checksums of the version's content, whole or part by part, where only a request of their own returns them; empty, and
+    /// mostly without a request, where the store has no others than HEAD and GET return (`ObjectInfo.checksum`). The parts
+    /// together make the object. `.preconditionFailed` or `.notFound` when that version does not exist any more.
     func checksums(
         of key: ObjectKey, _ version: ObjectVersion
     ) async throws(ObjectStoreError) -> [CheckedPart]
@@ -39,8 +39,8 @@ package protocol ObjectStore: ObjectPropertyStore {
     func listParts(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) -> [UploadedPart]
     /// Every upload in progress whose key starts with `prefix` (pages are followed).
     func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress]
-    /// `parts` in ascending order. `metadata` takes the place of what the upload was begun with, which only stores with
-    /// `capabilities.headersAtCompletion` let it; nil leaves that. The condition is checked when the object becomes visible.
+    /// `parts` in ascending order. `metadata` replaces the headers that the upload was begun with, only at stores with
+    /// `capabilities.headersAtCompletion`; nil keeps them. The condition is checked when the object becomes visible.
     func completeUpload(
         _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
         condition: WriteCondition?
@@ -49,19 +49,20 @@ package protocol ObjectStore: ObjectPropertyStore {
     func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError)
 
     /// Replaces the stored headers and keeps content, storage class, encryption, tags and ACL as far as the store's
-    /// `capabilities.metadataUpdate` says. `ifMatch` pins the version meant.
+    /// `capabilities.metadataUpdate` says. `ifMatch` pins the version.
     func updateMetadata(
         _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
     ) async throws(ObjectStoreError) -> PutAnswer
-    /// A URL for one kind of request to one object without credentials. `.notSupported` names what the store's URLs cannot say.
+    /// A URL for one kind of request to one object without credentials. `.notSupported` names the part of the request that the
+    /// store's URLs cannot carry.
     func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String
-    /// Proves that the bucket exists and the credentials may list it below `prefix`, of which nothing else is listed; the error
-    /// names what is wrong.
+    /// Checks that the bucket exists and the credentials may list it below `prefix`; lists nothing else. The error names what is
+    /// wrong.
     func checkAccess(below prefix: ByteString) async throws(ObjectStoreError)
 }
 
 extension ObjectStore {
-    /// The same for everything that the store shows.
+    /// Checks access to the whole bucket.
     package func checkAccess() async throws(ObjectStoreError) { try await checkAccess(below: "") }
 
     /// A URL that serves the object.
@@ -73,7 +74,7 @@ extension ObjectStore {
         of key: ObjectKey, _ version: ObjectVersion
     ) async throws(ObjectStoreError) -> [CheckedPart] { [] }
 
-    /// The same with the headers that the upload was begun with.
+    /// Completes the upload with the headers that it was begun with.
     package func completeUpload(
         _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
@@ -81,13 +82,13 @@ extension ObjectStore {
     }
 }
 
-/// When a read answers instead of `.preconditionFailed` or `.notModified`.
+/// The condition of a read; if it does not hold, the read throws `.preconditionFailed` or `.notModified`.
 package enum ReadCondition: Sendable, Hashable {
     case ifMatch(ETag)
     case ifNoneMatch(ETag)
 }
 
-/// What must be true at the destination for a write to happen; otherwise `.preconditionFailed`.
+/// The condition of a write on its destination; if it does not hold, the write throws `.preconditionFailed`.
 package enum WriteCondition: Sendable, Hashable {
     case absent
     case match(ETag)
@@ -95,7 +96,7 @@ package enum WriteCondition: Sendable, Hashable {
 
 package struct GetRequest: Sendable, Hashable {
     package var key: ObjectKey
-    /// nil asks for the whole object.
+    /// nil fetches the whole object.
     package var range: ByteRange?
     package var condition: ReadCondition?
 
@@ -116,9 +117,9 @@ package struct PutRequest: Sendable, Hashable {
     package var key: ObjectKey
     package var metadata: ObjectMetadata
     package var condition: WriteCondition?
-    /// nil takes the mount's setting, which nil there leaves to the store.
+    /// nil takes the mount's setting; without that, the store's default.
     package var storageClass: String?
-    /// The object whose tags and ACL the new one gets; nil gives it none.
+    /// The object whose tags and ACL the new one gets; nil: none.
     package var keeping: ObjectKey?
 
     package init(
@@ -134,9 +135,9 @@ package struct PutRequest: Sendable, Hashable {
 package struct PutAnswer: Sendable, Hashable {
     package var etag: ETag
     package var versionID: String?
-    /// Last-Modified when the answer tells it (copies do).
+    /// Last-Modified, when the answer has it (copies do).
     package var modified: Timestamp?
-    /// The store's clock when it answered, where it tells it.
+    /// The store's clock at the time of the answer, if the answer has it.
     package var answered: Timestamp?
 
     package init(
@@ -150,21 +151,21 @@ package struct CopySource: Sendable, Hashable {
     package var key: ObjectKey
     /// nil: the bucket that gets the copy.
     package var bucket: OtherBucket?
-    /// The version meant; another one there is `.preconditionFailed`.
+    /// The version to copy; if the key has another one, `.preconditionFailed`.
     package var ifMatch: ETag?
 
     package init(_ key: ObjectKey, in bucket: OtherBucket? = nil, ifMatch: ETag? = nil) {
         (self.key, self.bucket, self.ifMatch) = (key, bucket, ifMatch)
     }
 
-    /// What reads the source for `store`, which is to have the copy.
+    /// The store that reads the source; `store` gets the copy.
     package func reader(for store: any ObjectStore) -> any ObjectStore { bucket?.store ?? store }
 }
 
 /// Another bucket of the same provider as the one that gets a copy.
 package struct OtherBucket: Sendable, Hashable {
     package let name: String
-    /// As the provider calls it; nil: that of the bucket that gets the copy.
+    /// As the provider names it; nil: that of the bucket that gets the copy.
     package let region: String?
     /// Reads the bucket, for a copy that the provider does not make itself.
     package let store: any ObjectStore
@@ -186,7 +187,7 @@ package struct CopyRequest: Sendable, Hashable {
     /// nil keeps the source's headers.
     package var metadata: ObjectMetadata?
     package var condition: WriteCondition?
-    /// Stores copy content and headers, never the class: whoever wants to keep the source's names it. nil as in a put.
+    /// Stores copy content and headers, never the class: to keep the source's, name it. nil as in a PUT.
     package var storageClass: String?
     /// The object whose ACL the copy gets, and its tags if that is not the source; nil leaves the ACL to the store.
     package var keeping: ObjectKey?
@@ -217,7 +218,7 @@ package struct UploadedPart: Sendable, Hashable {
     package var etag: ETag
     /// In bytes.
     package var size: Int64
-    /// CRC-64 (ECMA-182) of the bytes, where the store tells it of whole objects as well.
+    /// CRC-64 (ECMA-182) of the bytes, where the store also has it for whole objects.
     package var crc64: UInt64?
 
     package init(number: Int, etag: ETag, size: Int64, crc64: UInt64? = nil) {

@@ -1,6 +1,7 @@
 import Basics
 
-/// Why a store operation failed: the one error type of this layer. Keeps what a person needs to ask the provider.
+/// Why a store operation failed: the one error type of this layer. Keeps the facts that a user needs to report the failure to the
+/// provider.
 package struct ObjectStoreError: Error, Sendable, Hashable {
     package var kind: Kind
     package var operation: Operation
@@ -9,18 +10,18 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
     package var status: Int?
     /// The provider's code (`NoSuchKey`), or a short name of the local failure.
     package var code: String?
-    /// On one line, and of bounded length, whatever the store answered.
+    /// One line of bounded length, whatever the store has sent.
     package var message: String
     package var requestID: String?
     /// How long the store asks to wait before a retry.
     package var retryAfter: Duration?
-    /// Of `.wrongRegion`: what the answer says of the right place.
+    /// For `.wrongRegion`: what the answer says about the right region.
     package var direction: Direction?
 
     package enum Direction: Sendable, Hashable {
-        /// The message has the option to set.
+        /// The message names the option to set.
         case named
-        /// A redirect that leads nowhere.
+        /// A redirect without a target.
         case missing
     }
 
@@ -29,7 +30,7 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         message: String, requestID: String? = nil, retryAfter: Duration? = nil
     ) {
         (self.kind, self.operation, self.key, self.status) = (kind, operation, key, status)
-        // The store's own texts.
+        // These texts come from the store.
         (self.code, self.requestID) = (code.map(SafeText.of), requestID.map(SafeText.of))
         (self.message, self.retryAfter) = (SafeText.of(message), retryAfter)
     }
@@ -42,26 +43,26 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         case usage, preflight, listBuckets
     }
 
-    /// What went wrong, as far as callers act on it.
+    /// The cause, as far as callers act on it.
     package enum Kind: Sendable, Hashable {
         case notFound, noSuchBucket, noSuchUpload
         /// The condition of the request did not hold.
         case preconditionFailed
         case notModified
-        /// Another request on the same key at the same time; try again.
+        /// Another request changes the same key at the same time; a retry may succeed.
         case conflict
         case accessDenied
         /// Unknown key or wrong signature.
         case credentialsRejected
         case credentialsExpired
         case clockSkew
-        /// The bucket lives in another region or endpoint than asked.
+        /// The bucket is in another region or at another endpoint than the request's.
         case wrongRegion
         case invalidRange
         /// Archived; readable only after a restore.
         case archived(restoring: Bool)
         case keyTooLong, metadataTooLarge, tooLarge
-        /// The store takes no key with these bytes.
+        /// The store does not accept a key with these bytes.
         case keyRefused
         case partRejected
         case invalidRequest
@@ -70,37 +71,37 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         case throttled
         /// 5xx, or an error document in a 200.
         case serverFault
-        /// Bytes shorter, longer or other than promised.
+        /// Fewer, more or other bytes than announced.
         case integrity
         /// DNS or connection: nothing was sent.
         case unreachable
         /// The answer did not come or broke off; the request may have been carried out.
         case interrupted
         case timedOut
-        /// The server's certificate or TLS version was refused.
+        /// This machine has refused the server's certificate or TLS version.
         case insecure
         case cancelled
         /// This machine could not read the body or take the bytes; errno.
         case local(errno: Int32)
-        /// The answer could not be understood.
+        /// The answer could not be parsed.
         case malformedAnswer
-        /// The store refuses, again and again, what it says itself to hold.
+        /// The store refuses again and again a condition that holds by its own answer.
         case contradiction
     }
 
-    /// The key changed after the upload was begun: under a condition no upload begun before that can be completed, though the
-    /// condition may hold (Amazon S3 user guide, "How to prevent object overwrites with conditional writes").
+    /// Whether the object at the key has changed after the upload was begun: then no completion with a condition can succeed,
+    /// though the condition may hold (Amazon S3 user guide, "How to prevent object overwrites with conditional writes").
     var isOfOvertakenUpload: Bool {
         kind == .conflict && operation == .completeUpload && code == "ConditionalRequestConflict"
     }
 
-    /// The code of a completion that the store has carried out without telling what it made.
+    /// The code of a completion that succeeded, in an answer without the version it has made.
     package static let untoldVersion = "UntoldVersion"
 
-    /// The upload is completed, and nobody knows which version it is: asked again, the store says the same.
+    /// Whether the upload is completed and its version unknown: a retry gets the same answer.
     package var isOfUntoldVersion: Bool { operation == .completeUpload && code == Self.untoldVersion }
 
-    /// The code of an answer that would be as wrong the next time: it did not break off, and breaks the protocol.
+    /// The code of an answer that breaks the protocol and was not cut off: a retry would get the same.
     package static let unusableAnswer = "UnusableAnswer"
 
     /// Whether the same request can succeed when sent again.

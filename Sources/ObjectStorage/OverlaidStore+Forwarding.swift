@@ -1,6 +1,6 @@
 package import Basics
 
-/// What changes nothing that a listing shows.
+/// Requests that change nothing in a listing.
 extension OverlaidStore {
     package func checksums(
         of key: ObjectKey, _ version: ObjectVersion

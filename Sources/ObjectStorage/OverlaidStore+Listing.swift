@@ -1,16 +1,16 @@
 import Basics
 
 extension OverlaidStore {
-    /// Objects asked for at the same time.
+    /// Objects that are checked with HEAD at the same time.
     private static let width = 16
-    /// Most entries that are asked for beside those of a limit, in place of what was removed: they cost no request.
+    /// Most entries requested beyond a limit, to replace removed ones: they cost no request.
     private static let mostSpare = 998
 
-    /// A page with the recent writes laid over it. Whoever sets a limit gets as many entries as its base gave, perhaps
-    /// more, up to it at least where some were taken away.
+    /// A page of the base with the recent writes laid over it. A request with a limit gets as many entries as the base gave,
+    /// perhaps more; where some were removed, at least up to the limit.
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
         var request = request
-        // Everything up to it was on the pages before.
+        // The pages before have shown everything up to `bound`.
         var bound = request.startAfter
         if let cursor = request.cursor { (bound, request.cursor) = cursor.parts }
         let limit = request.limit ?? 1
@@ -30,14 +30,14 @@ extension OverlaidStore {
             whole.commonPrefixes += corrected.commonPrefixes
             bound = last
             guard let next = page.next else { return whole }
-            // Some stores tell of their end by one more page, which nobody needs who has all that is there.
+            // Some stores end a listing with an empty page, which is not needed once all entries are there.
             let count = whole.objects.count + whole.commonPrefixes.count
             if count >= limit || count >= listed && listed > 0 && !recent.mayAdd(to: request, after: last) {
                 whole.next = ListingCursor(after: bound, next)
                 return whole
             }
             request.cursor = next
-            // A page on which little is left is followed by others like it.
+            // A page with few remaining entries is mostly followed by others like it.
             request.limit = nil
         }
     }
@@ -52,7 +52,7 @@ extension OverlaidStore {
             let listed = objects[key]
             switch write.state {
             case .absent:
-                // Somebody else may have made it again.
+                // Another client may have made the object again.
                 if let listed, isNews(listed, after: write) {
                     doubtful.append(Doubt(key: key, write: write, listed: listed))
                 } else {
@@ -83,7 +83,7 @@ extension OverlaidStore {
         }
         for (key, object) in found { objects[key] = object }
         prefixes.formUnion(claims.prefixes)
-        // A bucket of an account is there whatever it holds.
+        // A bucket of an account exists even if it is empty.
         if !(capabilities.bucketsInKeys && request.prefix.isEmpty) {
             let below = claims.doubtful.filter { !prefixes.contains($0.prefix) }
             let made = try await concurrently(below, width: Self.width) { (doubt) throws(ObjectStoreError) in
@@ -108,12 +108,12 @@ extension OverlaidStore {
             objects: objects.values.sorted { $0.key < $1.key }, commonPrefixes: prefixes.sorted(), next: page.next)
     }
 
-    /// Whether what is listed may be other than what was there before the write, and there instead of what it made.
+    /// Whether the listed object may be neither the one before the write nor the one that the write made.
     private func isNews(_ listed: ListedObject, after write: RecentWrites.Write) -> Bool {
         !write.replaces(listed.version) && recent.mayBe(listed.version, since: write.began)
     }
 
-    /// The first and the last of the objects of each directory on a page: what stands for the directory is the first one.
+    /// The first and the last object of each directory on a page; the directory's own marker is the first.
     private static func witnesses(_ objects: [ListedObject]) -> [ObjectKey] {
         let directories = objects.map { object in
             let bytes = object.key.bytes.bytes
@@ -125,14 +125,14 @@ extension OverlaidStore {
         }.map { objects[$0].key }
     }
 
-    /// A key at which a listing and what is known do not agree.
+    /// A key at which a listing contradicts a recent write.
     private struct Doubt: Sendable {
         let key: ObjectKey
         let write: RecentWrites.Write
         let listed: ListedObject?
     }
 
-    /// What the store has at the key; nil: nothing.
+    /// The object at the key, from the store; nil if there is none.
     private func ask(_ doubt: Doubt) async throws(ObjectStoreError) -> ListedObject? {
         let listed = doubt.listed?.version
         let info: ObjectInfo
@@ -150,13 +150,13 @@ extension OverlaidStore {
 }
 
 extension ListingCursor {
-    /// The base's cursor of a page, and the last entry of those before, which its own form need not tell.
+    /// The base's cursor, with the last entry of the pages before, which the base's cursor need not contain.
     fileprivate init(after last: ByteString?, _ cursor: ListingCursor) {
         let last = last ?? ""
         self.init(ByteString("\(last.count) ") + last + cursor.bytes)
     }
 
-    /// nil for the last entry: there was none.
+    /// The last entry is nil if there was none.
     fileprivate var parts: (last: ByteString?, base: ListingCursor) {
         let digits = bytes.bytes.prefix { $0 != UInt8(ascii: " ") }
         guard let count = Int(String(decoding: digits, as: UTF8.self)) else { return (nil, self) }

@@ -1,12 +1,12 @@
 package import Basics
 
-/// A store whose listings know of what was written and removed through it, though those of its base lag behind
-/// (cos.md section 4.2, swift.md and cssp.md section 12).
+/// A store whose listings include what was written and deleted through it, even when those of its base lag behind (cos.md section
+/// 4.2, swift.md and cssp.md section 12).
 ///
-/// Each write and removal is noted (`RecentWrites`), and laid over each page for as long as listings may lag. Where a page
-/// shows another version than the one that was written, or the write's outcome is not known, the object itself is asked for,
-/// which tells of other hosts' writes as well (`distrust` makes it so where somebody has told of one). Other requests pass, and
-/// what they tell of a noted key is noted.
+/// Each write and delete is recorded (`RecentWrites`), and laid over each page for as long as listings may lag. Where a page
+/// shows another version than the written one, or a write's outcome is unknown, a HEAD reads the object itself, which shows other
+/// hosts' writes as well (`distrust` has that done when a change from elsewhere is known). Other requests are passed on, and
+/// their answers about a recorded key are recorded.
 package struct OverlaidStore: ObjectStore {
     let base: any ObjectStore
     package let recent: RecentWrites
@@ -15,8 +15,8 @@ package struct OverlaidStore: ObjectStore {
 
     package var capabilities: Capabilities { base.capabilities }
 
-    /// Somebody else may have changed what is at a key, or below one that ends in a slash or is empty: whatever listings and
-    /// the words of this store say of it, the objects are asked for.
+    /// Another client may have changed the object at a key, or those below a key that ends in a slash or is empty: whatever
+    /// listings and the records show, the next listing reads these objects with HEAD.
     package func distrust(_ key: ByteString) { recent.distrust(key) }
 
     package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
@@ -70,7 +70,7 @@ package struct OverlaidStore: ObjectStore {
             throw error
         }
         let refused = Set(errors.map(\.key))
-        // One that names no key may be about any.
+        // An error without a key may be about any of them.
         for key in keys {
             recent.note(key, refused.contains(key) || refused.contains(nil) ? .unknown : .absent, since: began)
         }
@@ -124,7 +124,7 @@ package struct OverlaidStore: ObjectStore {
 
     // MARK: Pieces
 
-    /// `size` is that of the object, where it is known.
+    /// `size` is the size of the object, if known.
     private func noting(
         _ key: ObjectKey, size: Int64? = nil, _ storageClass: String? = nil,
         _ write: () async throws(ObjectStoreError) -> PutAnswer
@@ -147,7 +147,7 @@ package struct OverlaidStore: ObjectStore {
         return answer
     }
 
-    /// A write has failed: nothing was changed, or nobody knows.
+    /// Records a failed write: it has changed nothing, or its outcome is unknown.
     private func doubt(_ key: ObjectKey, after error: ObjectStoreError) {
         switch error.kind {
         case .preconditionFailed, .notFound, .conflict: if recent[key] != nil { recent.doubt(key) }
@@ -155,7 +155,7 @@ package struct OverlaidStore: ObjectStore {
         }
     }
 
-    /// A read has failed.
+    /// Records the outcome of a failed read.
     private func settle(_ key: ObjectKey, _ write: RecentWrites.Write?, _ error: ObjectStoreError) {
         if error.kind == .notFound { recent.miss(key) }
         guard let write else { return }
@@ -168,7 +168,7 @@ package struct OverlaidStore: ObjectStore {
 }
 
 extension ListedObject {
-    /// As a listing shows what a HEAD has told.
+    /// An entry of a listing, from the answer to a HEAD.
     init(_ key: ObjectKey, _ info: ObjectInfo) {
         self.init(key: key, version: info.version, storageClass: info.storageClass)
     }

@@ -1,7 +1,7 @@
 package import Basics
 
-/// The part of a bucket below a prefix, as a bucket of its own: keys lose the prefix on the way up and get it on the way
-/// down.
+/// The part of a bucket below a prefix, as a bucket of its own: the prefix is added to the keys of requests and removed from
+/// those of answers.
 package struct PrefixedStore: ObjectStore {
     private let base: any ObjectStore
     private let prefix: ByteString
@@ -190,7 +190,7 @@ extension PrefixedStore {
     package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
         let target = try await base.symlinkTarget(of: down(key))
         if target.hasPrefix(prefix) { return target.dropFirst(prefix.count) }
-        // Out of what is seen here: up by as many directories as the prefix has.
+        // A target outside the prefix: up by as many directories as the prefix has.
         return ByteString(prefix.bytes.filter { $0 == UInt8(ascii: "/") }.flatMap { _ in Array("../".utf8) }) + target
     }
 

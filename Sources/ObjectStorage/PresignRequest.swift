@@ -1,4 +1,4 @@
-/// What a URL that needs no credentials is to be good for.
+/// The request that a URL without credentials is to allow.
 package struct PresignRequest: Sendable, Hashable {
     /// The request that the URL allows.
     package enum Use: Sendable, Hashable { case get, put }
@@ -8,7 +8,7 @@ package struct PresignRequest: Sendable, Hashable {
     package var use: Use
     /// Headers that the answer has instead of the object's own.
     package var overrides: [StoredHeader: String] = [:]
-    /// What the store makes of the object before it answers, such as a smaller picture, in that store's own syntax.
+    /// How the store transforms the object before it answers, such as to a smaller picture, in that store's own syntax.
     package var process: String?
 
     package init(_ key: ObjectKey, lifetime: Duration, use: Use = .get) {

@@ -1,19 +1,19 @@
 package import Basics
 import Synchronization
 
-/// What was written and removed at a store whose listings lag behind (`Capabilities.listingLag`), for as long as they may.
+/// The recent writes and deletes at a store whose listings lag behind (`Capabilities.listingLag`), for as long as they may.
 ///
-/// Owned by the store that notes it, in memory alone: a later process is told by whoever has kept it (`remember`). A leaf
-/// lock, held for a look through what lies in one listing page's range. Bounded: past `capacity` the oldest go first, and a
-/// listing is believed of them again.
+/// Owned by the store that records them, in memory alone: a later process gets them from the code that has persisted them
+/// (`remember`). Locks: a leaf, held while the records in one listing page's range are read. Bounded: past `capacity` the oldest
+/// are dropped, and listings are trusted for those keys again.
 package final class RecentWrites: Sendable {
-    /// What is at a key.
+    /// The state of a key.
     enum State: Sendable, Hashable {
         case present(ListedObject)
-        /// Of a copy only the ETag is told.
+        /// A copy's answer has only the ETag.
         case replaced(ETag)
         case absent
-        /// A write's answer was lost, or somebody else was there first, or a change from elsewhere was told of.
+        /// A write's answer was lost, or another client wrote first, or a change from elsewhere was reported.
         case unknown
 
         var isPresent: Bool {
@@ -26,35 +26,35 @@ package final class RecentWrites: Sendable {
 
     struct Write: Sendable {
         let state: State
-        /// The clock's time when it was known.
+        /// The local time at which the state became known.
         let at: Timestamp
-        /// When it was asked for: what the store dates before is older.
+        /// When the request was sent: an object with a time before that is older.
         let began: Timestamp
-        /// Tells one write of a key from the next.
+        /// Distinguishes this write of the key from the next.
         let number: UInt64
         /// The version that listings may still show, as far as it is known.
         var outdated: ObjectVersion?
 
-        /// Whether a listed object is the one that was there before. The same content, put back, has another time.
+        /// Whether a listed object is the one from before the write. The same content, written again, has another time.
         func replaces(_ listed: ObjectVersion) -> Bool {
             guard let outdated, outdated.etag == listed.etag else { return false }
             return listed.modified.seconds <= outdated.modified.seconds
         }
     }
 
-    /// What a listing page has to agree with.
+    /// The records that a listing page has to agree with.
     struct Claims: Sendable {
         var objects: [(key: ObjectKey, write: Write)] = []
         /// Common prefixes with something below them.
         var prefixes: Set<ObjectKey> = []
-        /// Keys of which it is not known whether they make such a prefix.
+        /// Keys that may make such a prefix: their state is unknown.
         var doubtful: [(key: ObjectKey, write: Write, prefix: ObjectKey)] = []
-        /// Common prefixes below which something was removed, perhaps, and nothing is known to be; with the number of the
-        /// newest such removal.
+        /// Common prefixes below which a key was, or may have been, removed and no key is known; with the number of the newest
+        /// such removal.
         var thinned: [ObjectKey: UInt64] = [:]
-        /// Those of them with nothing below a moment ago.
+        /// Those of them that were found empty a moment ago.
         var empty: Set<ObjectKey> = []
-        /// Whole trees that an earlier process removed.
+        /// Whole trees that an earlier process deleted.
         var gone: [(prefix: ByteString, at: Timestamp)] = []
 
         var isEmpty: Bool { objects.isEmpty && prefixes.isEmpty && doubtful.isEmpty && thinned.isEmpty && gone.isEmpty }
@@ -63,7 +63,7 @@ package final class RecentWrites: Sendable {
     private struct Contents {
         var writes: [ObjectKey: Write] = [:]
         var keys = SortedIndex<ByteString, Void>()
-        /// In the order of their times; those whose key was written again since are passed over.
+        /// In the order of their times; entries whose key was written again since are skipped.
         var queue: ArraySlice<(key: ObjectKey, number: UInt64)> = []
         var count: UInt64 = 0
         var witnesses = Witnesses(capacity: mostPrefixes)
@@ -73,7 +73,8 @@ package final class RecentWrites: Sendable {
         var gone: [(prefix: ByteString, at: Timestamp)] = []
         var clock = StoreClock()
 
-        /// The keys with a prefix that are not `isPast`, which none is after one that is not; in order, while `visit` says so.
+        /// Visits in order the keys with a prefix that are not `isPast`, as long as `visit` returns true. The keys that are
+        /// `isPast` come first.
         func walk(
             _ prefix: ByteString, past isPast: (ByteString) -> Bool = { _ in false },
             _ visit: (ObjectKey, Write) -> Bool
@@ -88,12 +89,12 @@ package final class RecentWrites: Sendable {
 
     private static let mostPrefixes = 1 << 13
     private static let mostTrees = 1 << 10
-    /// How large a part of the lag a prefix is believed to be empty, where somebody else may have put something.
+    /// The share of the lag for which a prefix counts as empty, although another client may have written below it.
     private static let shareOfEmptiness = 10
 
     /// How long listings may lag behind.
     package let lag: Duration
-    /// Most keys that it has word of.
+    /// Most keys with a record.
     package let capacity: Int
     private let time: any TimeSource
     private let contents = Mutex(Contents())
@@ -104,16 +105,16 @@ package final class RecentWrites: Sendable {
 
     var now: Timestamp { time.now() }
 
-    /// What a write that began then has done. `told` is the store's time at its answer.
+    /// Records the result of a write that began at `began`. `told` is the store's time at its answer.
     func note(_ key: ObjectKey, _ state: State, since began: Timestamp, told: Timestamp? = nil) {
         insert(key, state, at: time.now(), since: began, told: told)
     }
 
-    /// Nobody knows what is at a key.
+    /// Records that the state of a key is unknown.
     func doubt(_ key: ObjectKey) { note(key, .unknown, since: time.now()) }
 
-    /// What an earlier process wrote at that time; nil: removed, which a key with a slash at its end was with all below it.
-    /// Does nothing where there is newer word of the key.
+    /// Records a write of an earlier process at that time; nil: a delete, which for a key with a slash at its end covers all keys
+    /// below it. Does nothing where the key has a newer record.
     package func remember(_ key: ObjectKey, _ object: ListedObject?, at: Timestamp) {
         if object == nil, key.bytes.hasSuffix("/") {
             contents.withLock { contents in
@@ -125,8 +126,8 @@ package final class RecentWrites: Sendable {
         insert(key, object.map { .present($0) } ?? .absent, at: at, since: at)
     }
 
-    /// Somebody else may have changed what is at a key, and what is below one that ends in a slash or is empty: the objects
-    /// are asked for.
+    /// Another client may have changed the object at a key, and those below a key that ends in a slash or is empty: their state
+    /// is unknown until a HEAD.
     func distrust(_ key: ByteString) {
         let isPrefix = key.isEmpty || key.hasSuffix("/")
         let keys = isPrefix ? self.keys(below: key) : [ObjectKey(key)]
@@ -174,7 +175,7 @@ package final class RecentWrites: Sendable {
         }
     }
 
-    /// A time in the future is from before the clock was set back.
+    /// A time in the future comes from a clock that was set back since.
     private func isCurrent(_ write: Write, _ now: Timestamp) -> Bool { isCurrent(write.at, now) }
     private func isCurrent(_ at: Timestamp, _ now: Timestamp) -> Bool { at <= now && now - at < lag }
 
@@ -183,8 +184,8 @@ package final class RecentWrites: Sendable {
         return contents.withLock { $0.writes[key] }.flatMap { isCurrent($0, now) ? $0 : nil }
     }
 
-    /// What the store said when it was asked about a key of which there is word: that stands until its time is over, unless
-    /// something was written since `write`. Listings that show `outdated` are not believed.
+    /// Records the store's answer about a key with a record: it holds until the record expires, unless the key was written after
+    /// `write`. Listings that show `outdated` are not trusted.
     func settle(_ key: ObjectKey, _ write: Write, _ state: State, outdated: ObjectVersion? = nil) {
         contents.withLock { contents in
             guard let known = contents.writes[key], known.number == write.number else { return }
@@ -194,30 +195,30 @@ package final class RecentWrites: Sendable {
         }
     }
 
-    /// Whether a listed object may be newer than a write or removal that began then.
+    /// Whether a listed object may be newer than a write or delete that began at `moment`.
     func mayBe(_ listed: ObjectVersion, since moment: Timestamp) -> Bool {
         contents.withLock { $0.clock.mayBe(listed.modified, since: moment) }
     }
 
-    // MARK: What is below prefixes
+    // MARK: Keys below prefixes
 
-    /// These keys were there, as far as the store tells.
+    /// Records keys that the store has shown.
     func sight(_ keys: [ObjectKey]) {
         contents.withLock { contents in
             for key in keys where contents.writes[key]?.state.isPresent ?? true { contents.witnesses.add(key.bytes) }
         }
     }
 
-    /// The key was not there.
+    /// Records that the key did not exist.
     func miss(_ key: ObjectKey) { contents.withLock { $0.witnesses.remove(key.bytes) } }
 
-    /// Nothing is below a prefix after the removal of that number.
+    /// Records that no key was below a prefix after the removal of that number.
     func noteEmpty(_ prefix: ObjectKey, since number: UInt64) {
         let now = time.now()
         contents.withLock { _ = $0.empty.insert((number, now), for: prefix) }
     }
 
-    /// How many keys with a prefix there is word of, up to `most`.
+    /// The number of recorded keys with a prefix, up to `most`.
     func count(below prefix: ByteString, upTo most: Int) -> Int {
         contents.withLock { contents in
             var count = 0
@@ -229,7 +230,7 @@ package final class RecentWrites: Sendable {
         }
     }
 
-    /// Whether there is word of a key that a listing may have to be given, past its entry `last`.
+    /// Whether there is a recorded key past the entry `last` that a listing may have to add.
     func mayAdd(to request: ListRequest, after last: ByteString?) -> Bool {
         let now = time.now()
         return contents.withLock { contents in
@@ -242,7 +243,7 @@ package final class RecentWrites: Sendable {
         }
     }
 
-    /// What there is word of among the keys that a listing page covers: those after `lower`, up to `upper` (nil: to the end).
+    /// The records of the keys that a listing page covers: those after `lower`, up to `upper` (nil: to the end).
     func claims(on request: ListRequest, after lower: ByteString?, through upper: ByteString?) -> Claims {
         let now = time.now()
         return contents.withLock { contents in
@@ -286,17 +287,17 @@ package final class RecentWrites: Sendable {
 }
 
 extension ListRequest {
-    /// The common prefix that stands for a key on the pages; nil for one that is listed itself.
+    /// The common prefix that replaces a key on the pages; nil for a key that is listed itself.
     func commonPrefix(of key: ByteString) -> ByteString? {
         guard let delimiter, let end = key.bytes.dropFirst(prefix.count).firstIndex(of: delimiter) else { return nil }
         return ByteString(key.bytes[...end])
     }
 
-    /// Whether pages up to the entry `last` tell of a key. nil: none do.
+    /// Whether the pages up to the entry `last` cover a key. nil: none do.
     func isListed(_ key: ByteString, through last: ByteString?) -> Bool {
         guard let last else { return false }
         if key <= last { return true }
-        // A common prefix stands for all that is below it.
+        // A common prefix covers all keys below it.
         return last.hasPrefix(prefix) && commonPrefix(of: last).map { key.hasPrefix($0) } ?? false
     }
 }

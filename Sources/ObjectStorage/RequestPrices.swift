@@ -1,7 +1,7 @@
-/// What a store asks for requests, from its price list of one place and month: enough for an estimate, never for a bill.
+/// A store's prices for requests, from its price list of one place and month: enough for an estimate, never for a bill.
 ///
-/// Standard storage; what is stored, and traffic, cost besides. The pages are "Amazon S3 pricing", OSS's "Request fees" and
-/// "Pricing", COS's "Request Fees" and "Pricing", and Kodo's price list.
+/// Standard storage; storage and traffic cost extra. The pages are "Amazon S3 pricing", OSS's "Request fees" and "Pricing", COS's
+/// "Request Fees" and "Pricing", and Kodo's price list.
 package struct RequestPrices: Sendable, Hashable {
     /// How price lists divide requests.
     package enum Class: Sendable, Hashable {
@@ -12,7 +12,7 @@ package struct RequestPrices: Sendable, Hashable {
         case free
     }
 
-    /// Requests by class, and what they cost together.
+    /// The number of requests by class, and their cost together.
     package struct Estimate: Sendable, Hashable {
         package var writes = 0
         package var reads = 0
@@ -28,7 +28,7 @@ package struct RequestPrices: Sendable, Hashable {
     /// Of 10,000 requests.
     package let reads: Double
     package let hasFreeDeletes: Bool
-    /// The region that the prices are of.
+    /// The region of the prices.
     package let region: String
     /// The list's year and month.
     package let month: String
@@ -42,7 +42,7 @@ package struct RequestPrices: Sendable, Hashable {
     package static let kodo = RequestPrices(
         currency: "CNY", writes: 0.1, reads: 0.01, hasFreeDeletes: false, region: "mainland China", month: "2025-11")
 
-    /// What so many requests of each kind cost. Failed ones count: some stores charge for them, and nobody for many.
+    /// The cost of so many requests of each kind. Failed ones count: some stores charge for them, and they are few.
     package func estimate(_ requests: [ObjectStoreError.Operation: Int]) -> Estimate {
         var estimate = Estimate()
         for (operation, count) in requests {
@@ -66,7 +66,7 @@ package struct RequestPrices: Sendable, Hashable {
             .write
         case .head, .get, .accessControl, .tags, .symlinkTarget, .usage, .preflight: .read
         case .delete, .deleteMany, .abortUpload: hasFreeDeletes ? .free : .write
-        // Signed here, and sent by somebody else.
+        // Signed here, and sent by another program.
         case .presign: .free
         }
     }

@@ -1,9 +1,9 @@
 import Basics
 import Synchronization
 
-/// Lets requests begin at a bounded rate, in the order in which they come. The mutex is a leaf.
+/// Lets requests begin at a bounded rate, in the order in which they come. Locks: the mutex is a leaf.
 ///
-/// Each takes the next free turn and sleeps until then; a turn whose request is cancelled meanwhile passes unused.
+/// Each request takes the next free turn and sleeps until then; the turn of a request that is cancelled meanwhile stays unused.
 final class RequestRate: Sendable {
     private struct State {
         var schedule = RateSchedule.unlimited

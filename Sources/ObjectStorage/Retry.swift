@@ -1,16 +1,15 @@
 package import Basics
 
-/// Whether and when a failed request is sent again: pure, an event in, a delay or nothing out.
+/// Whether and when a failed request is sent again: pure; takes an event and returns a delay or nil.
 ///
-/// Full jitter on an exponential base, as AWS's "Exponential Backoff And Jitter" has it; Retry-After is a floor. A request
-/// that moves no object data is one that a program waits for: it is tried often and not for a number of times, until its
-/// deadline and a quarter of it are over, so that a store that was away for as long as the deadline gets more than one try
-/// when it is back. A transfer may take as long as it moves: it ends when both its tries and the deadline are used up by
-/// what cannot have moved a byte, or twice the deadline is.
+/// Full jitter on an exponential base, as AWS's "Exponential Backoff And Jitter" has it; Retry-After is a floor. A program waits
+/// for a request that moves no object data: it is tried often, without a limit of tries, until its deadline and a quarter of it
+/// are over, so that a store that was away for the whole deadline gets more than one try when it is back. A transfer may take as
+/// long as bytes move: it ends when its tries are used up and the deadline is spent without progress, or twice the deadline is.
 package struct RetryPolicy: Sendable, Hashable {
-    /// How long a request is tried, as far as it does not move. The transport gives each try up that is silent so long.
+    /// How long a request is tried without progress. The transport gives up a try that is silent for so long.
     package var deadline = Duration.seconds(30)
-    /// Tries that a transfer has at least, unless it is silent for too long.
+    /// Least number of tries of a transfer, unless it is silent for too long.
     package var transferTries = 6
     package var firstDelay = Duration.milliseconds(50)
     package var throttledDelay = Duration.milliseconds(500)
@@ -27,21 +26,21 @@ package struct RetryPolicy: Sendable, Hashable {
         random: Double
     ) -> Duration? {
         guard error.isRetryable, !error.isOfOvertakenUpload, !error.isOfUntoldVersion else { return nil }
-        // A try that was silent for all of the deadline would be so for as long again.
+        // A try that was silent for the whole deadline would be so again.
         let limit = isTransfer ? deadline * 2 : error.kind == .timedOut ? deadline : deadline * 5 / 4
         if isTransfer, tries >= transferTries, elapsed >= deadline { return nil }
-        // Bytes may move in each of its tries, and none of them come to an end.
+        // Bytes may move in each try, and no try succeed.
         if isTransfer, tries >= transferTries * 8 { return nil }
         let base = error.kind == .throttled ? throttledDelay : firstDelay
-        // What an outage has made of the delay must not leave one or two tries for the time after it.
+        // The delay after a long outage must still leave several tries.
         let ceiling = min(longestDelay, deadline / (isTransfer ? 6 : 10), base * (1 << min(tries, 16)))
-        // The lower half stays, so that a storm of retries is never immediate.
+        // At least half of the delay is kept, so that a storm of retries is never immediate.
         var delay = ceiling * (0.5 + random / 2)
         if let floor = error.retryAfter { delay = max(delay, floor) }
-        // Where connections are made to nobody, the next try would take as long as the last one, and be over too late.
+        // If no connection can be made, the next try takes as long as the last one, and would end too late.
         let rest = limit - elapsed - (error.kind == .unreachable && last > .seconds(1) ? last : .zero)
         if delay <= rest { return delay }
-        // The last try belongs to the end of the time, if the store did not ask for more.
+        // The last try is made at the end of the time, unless the store asks for a longer wait.
         guard rest >= firstDelay, error.retryAfter.map({ $0 <= rest }) ?? true else { return nil }
         return rest
     }
@@ -52,17 +51,17 @@ package struct RetryPolicy: Sendable, Hashable {
     }
 }
 
-/// Sends failed requests again, as the policy says. A write that is refused after a try without an answer is settled with
-/// the store, so that nobody takes our own first try for somebody else's work.
+/// Sends failed requests again, as the policy says. If a write is refused after a try without an answer, the store is asked for
+/// the outcome: this mount's own first try must not count as another client's write.
 package struct Retrying: Interceptor {
-    /// Whether requests of this task are sent once: of a trial, where a failure only shows nothing.
+    /// Whether requests of this task are sent once: for trials, whose failure has no consequence.
     @TaskLocal package static var isOff = false
 
     private let policy: RetryPolicy
     private let time: any TimeSource
     private let meter: RequestMeter?
 
-    /// `meter` counts what is sent again.
+    /// `meter` counts the retries.
     package init(_ policy: RetryPolicy, time: any TimeSource, meter: RequestMeter? = nil) {
         (self.policy, self.time, self.meter) = (policy, time, meter)
     }
@@ -92,7 +91,7 @@ package struct Retrying: Interceptor {
         return try result.get()
     }
 
-    /// With a limit no request waits longer in silence.
+    /// Runs `body`; a request in it waits without progress no longer than `limit`.
     private func within<Value>(_ limit: Duration?, _ body: () async -> Value) async -> Value {
         guard let limit, limit < RequestTimeout.current ?? policy.deadline else { return await body() }
         return await RequestTimeout.$current.withValue(limit) { await body() }
@@ -108,7 +107,7 @@ package struct Retrying: Interceptor {
         var still = Duration.zero
         while true {
             let began = time.uptime()
-            // A try that begins at the end of the time must not take all of it once more.
+            // A try near the end of the time must not have the whole deadline again.
             let spent = context.isTransfer ? still : began - start
             let rest = tries == 0 ? nil : policy.silence(afterTries: spent, isTransfer: context.isTransfer)
             let result = await within(rest) { () async -> Result<Answer, ObjectStoreError> in
@@ -118,10 +117,11 @@ package struct Retrying: Interceptor {
                 tries += 1
                 let last = time.uptime() - began
                 still += stillness(of: error, after: last, policy)
-                // The try before may have done what makes this one fail; or it is done, and what it made is not told.
+                // The try before may have succeeded and so make this one fail; or the request has succeeded, with an answer that
+                // lacks the version.
                 let isToAsk = isInDoubt && error.mayFollowSuccess || error.isOfUntoldVersion
                 if isToAsk, let settle {
-                    // A call has one deadline, and what a transfer has not used of its own is left for this.
+                    // A call has one deadline; here the time that a transfer has not used of its own is available.
                     let asked = context.isTransfer ? time.uptime() - still + policy.deadline * 5 / 4 : start
                     if let answer = try await ask(settle, policy, since: asked) { return answer }
                 }
@@ -140,17 +140,18 @@ package struct Retrying: Interceptor {
         }
     }
 
-    /// How much of a failed try's time surely moved nothing: the whole of a short one, the silence that ended a long one.
-    /// A try may also have waited for its turn.
+    /// The time of a failed try in which surely no bytes moved: all of a short try, the silence at the end of a long one. A try
+    /// may also have waited for its turn.
     private func stillness(of error: ObjectStoreError, after length: Duration, _ policy: RetryPolicy) -> Duration {
         if error.kind == .timedOut { return min(length, policy.deadline) }
         if length < policy.deadline { return length }
-        // No connection was made, which takes a while as well.
+        // No connection was made, which takes time as well.
         return error.kind == .unreachable ? policy.deadline / 3 : .zero
     }
 
-    /// nil when the work is not ours. While the store does not answer it is asked again; when it goes on like that nobody
-    /// knows, and its silence is what is thrown: a refusal must not stand for what may have happened.
+    /// Asks the store for the outcome; nil when the write is not this mount's. Retried while the store does not answer. If it
+    /// never does, the outcome is unknown, and the missing answer is thrown: a refusal must not hide a write that may have
+    /// happened.
     private func ask<Answer>(
         _ settle: Settlement<Answer>, _ policy: RetryPolicy, since start: Duration
     ) async throws(ObjectStoreError) -> Answer? {
@@ -173,7 +174,7 @@ package struct Retrying: Interceptor {
 }
 
 extension ObjectStoreError {
-    /// Whether the store may have done what was asked all the same.
+    /// Whether the store may have carried out the request all the same.
     var leavesDoubt: Bool {
         switch kind {
         case .interrupted, .timedOut, .serverFault, .malformedAnswer: true
@@ -181,7 +182,7 @@ extension ObjectStoreError {
         }
     }
 
-    /// Whether a request can fail like this because an earlier try of it succeeded.
+    /// Whether a request can fail like this because an earlier try of it has succeeded.
     fileprivate var mayFollowSuccess: Bool {
         switch kind {
         case .preconditionFailed, .noSuchUpload: true

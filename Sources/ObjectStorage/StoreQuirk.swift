@@ -1,4 +1,4 @@
-/// How a server was seen to depart from the protocol that it speaks. The mount works around each; the descriptions say how.
+/// How a server was seen to depart from its protocol. The mount works around each; the descriptions say how.
 package enum StoreQuirk: String, Sendable, Hashable, CaseIterable {
     case ifMatchUnquoted = "if-match-unquoted"
     case ifMatchUnheeded = "if-match-unheeded"

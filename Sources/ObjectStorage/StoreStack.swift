@@ -1,18 +1,18 @@
 package import Basics
 package import Logging
 
-/// The one place that stacks what stands around a provider's store.
+/// The one place that stacks the wrappers of a provider's store.
 package enum StoreStack {
     package struct Options: Sendable {
         package var retry = RetryPolicy()
-        /// What bounds the requests in flight.
+        /// Bounds the requests in flight.
         package var throttle: Throttle
 
         package init(throttle: Throttle = Throttle(sends: 16, fetches: 32, others: 64)) { self.throttle = throttle }
     }
 
-    /// From the provider outward: measured per try, bounded per try, tried again, below a prefix; where listings lag behind
-    /// an `OverlaidStore` of that.
+    /// From the provider outward: measured per try, bounded per try, retried, below a prefix; where listings lag behind, an
+    /// `OverlaidStore` on top.
     package static func make(
         _ provider: any ObjectStore, prefix: ByteString, options: Options, meter: RequestMeter, time: any TimeSource,
         logger: Logger

@@ -7,7 +7,7 @@ package enum StoredHeader: String, Sendable, Hashable, CaseIterable {
     case contentLanguage = "content-language"
     case expires
 
-    /// Whether a header can carry `value` just as it is: printable ASCII without spaces at its ends. RFC 9110, section 5.5
+    /// Whether a header can carry `value` unchanged: printable ASCII without spaces at its ends. RFC 9110, section 5.5
     package static func canCarry(_ value: String) -> Bool {
         let space = UInt8(ascii: " ")
         return !value.isEmpty && value.utf8.first != space && value.utf8.last != space

@@ -1,10 +1,11 @@
 package import Basics
 import Synchronization
 
-/// Bounds the requests in flight: those that send, those that fetch and all others, each in a lane of its own, so that none
-/// waits for another kind; and how many of all kinds begin a second. Halves a lane's bound for a while when the store asks for less.
+/// Bounds the requests in flight: those that send, those that fetch and all others, each in a lane of its own, so that none waits
+/// for another kind; and the requests of all kinds that begin a second. Halves a lane's bound for a while when the store
+/// throttles.
 ///
-/// Waiting is first come, first served and ends with the task. The mutexes of its lanes are leaves.
+/// Waiting is first come, first served and ends with the task. Locks: the mutexes of the lanes are leaves.
 package final class Throttle: Interceptor {
     private let sends: Lane
     private let fetches: Lane
@@ -19,7 +20,7 @@ package final class Throttle: Interceptor {
     /// Changes how many requests may begin a second; those that wait keep their turn.
     package func setRate(_ schedule: RateSchedule) { rate.set(schedule) }
 
-    /// Changes how many transfers there may be each way; those in flight go on.
+    /// Changes the bounds of transfers each way; those in flight go on.
     package func setLimits(sends: Int, fetches: Int) {
         self.sends.setLimit(sends)
         self.fetches.setLimit(fetches)
@@ -28,7 +29,7 @@ package final class Throttle: Interceptor {
     /// Requests that wait for their turn now.
     package var waiting: Int { sends.waiting + fetches.waiting + others.waiting + rate.waiting }
 
-    /// How many may begin a second now; nil sets no limit.
+    /// The bound of requests a second now; nil if there is none.
     package var requestsPerSecond: Int64? { rate.limit }
 
     package func intercept<Answer: Sendable>(
@@ -61,10 +62,10 @@ package final class Throttle: Interceptor {
     }
 }
 
-/// Requests of one kind. A slot is withheld by not being given back.
+/// The requests of one kind. A slot is withheld by not being released.
 private final class Lane: Sendable {
     private struct State {
-        /// Slots kept back since the store said it has enough: fewer than there are, so that somebody always gets through.
+        /// Slots withheld since the store has throttled: always fewer than all, so that requests get through.
         var withheld = 0
     }
 
@@ -89,7 +90,7 @@ private final class Lane: Sendable {
 
     func enter() async throws(CancellationError) { try await slots.reserve(1) }
 
-    /// A request has ended; if it went through, a slot that was withheld comes back with its own.
+    /// A request has ended. If it succeeded, a withheld slot is released with its own.
     func leave(succeeded: Bool = true) {
         let returns = state.withLock { state in
             guard succeeded, state.withheld > 0 else { return false }
@@ -100,7 +101,7 @@ private final class Lane: Sendable {
         slots.release(1)
     }
 
-    /// The store asked for less: the request's slot goes out of use, down to a quarter of them.
+    /// The store has throttled the request: its slot is withheld, until only a quarter of the slots is left.
     func leaveThrottled() {
         let isWithheld = state.withLock { state in
             guard state.withheld < mostWithheld else { return false }

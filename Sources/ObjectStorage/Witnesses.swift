@@ -1,21 +1,21 @@
 import Basics
 
-/// For each of the prefixes that were looked at last, keys below it that are there as far as anybody knows: then nothing has
-/// to be looked for below it when another key there is removed. Two, so that one is left when the other goes; the key of the
-/// prefix itself comes before others, as what stands for a directory goes last.
+/// For each recently used prefix, keys below it that exist as far as known: then the removal of another key there needs no check
+/// whether the prefix is empty. Two, so that one is left when the other is removed; the prefix's own key comes first, as a
+/// directory's marker is removed last.
 struct Witnesses: Sendable {
     private static let delimiter = UInt8(ascii: "/")
     private static let most = 2
-    /// By prefix; each ends in a slash, as those of directories do.
+    /// By prefix; each ends in a slash, as a directory's key does.
     private var keys: LRU<ByteString, [ByteString]>
 
-    /// `capacity` is that of prefixes.
+    /// `capacity` is the number of prefixes.
     init(capacity: Int) { keys = LRU(capacity: capacity) }
 
     /// Whether a key below the prefix is known.
     mutating func isOccupied(_ prefix: ByteString) -> Bool { keys.value(for: prefix) != nil }
 
-    /// A key is there.
+    /// Records a key that exists.
     mutating func add(_ key: ByteString) {
         for prefix in Self.prefixes(of: key) {
             var known = keys.peek(prefix) ?? []
@@ -25,7 +25,7 @@ struct Witnesses: Sendable {
         }
     }
 
-    /// A key is there no longer, or that is not known.
+    /// Removes a key that does not exist any more, or may not.
     mutating func remove(_ key: ByteString) {
         for prefix in Self.prefixes(of: key) {
             guard let known = keys.peek(prefix), known.contains(key) else { continue }
