@@ -1,9 +1,9 @@
 import Basics
 
-/// The way coscli hides secrets in its file (cos.md section 7): AES-128 in ECB mode under a key that everybody has, in
-/// base64. It hides them from a glance and protects them from nobody, and so needs no defence against timing.
+/// The encryption with which coscli hides secrets in its file (cos.md section 7): AES-128 in ECB mode with a public key, in
+/// base64. It protects the secrets only from a glance, so decryption needs no defence against timing.
 enum COSCLISecret {
-    /// The secret, or the text itself when it is not hidden.
+    /// The decrypted secret, or the text itself when it is not encrypted.
     static func reveal(_ text: String) -> String {
         guard let bytes = Base64.decode(text), !bytes.isEmpty, bytes.count.isMultiple(of: 16) else { return text }
         let schedule = roundKeys(Array("coscli-secret".utf8) + [0, 0, 0])

@@ -11,7 +11,7 @@ extension COSCredentials {
         var id: String?
         var secret: String?
         var token: String?
-        /// Absent for keys; `sso`, `oauth` and `cvm-role` for others.
+        /// Absent for keys; `sso`, `oauth` or `cvm-role` for other credentials.
         var type: String?
         /// Seconds since 1970.
         var end: Int64?
@@ -97,7 +97,7 @@ extension COSCredentials {
             throw CredentialProblem.incomplete("\(path) lacks secretId or secretKey; run tccli configure")
         }
         let end = tool.end.map { Timestamp(seconds: $0) }
-        // Only tccli itself can exchange a sign-on for new ones.
+        // Only tccli itself can exchange a sign-on for new credentials.
         if let type = tool.type, let end, end <= time.now() {
             throw ObjectStoreError(
                 .credentialsExpired, .checkAccess, code: "SignOnEnded",

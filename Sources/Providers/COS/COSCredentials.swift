@@ -2,13 +2,14 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// Where COS's users keep their credentials (cos.md section 7), asked in the order of that table after our own variables.
+/// The places where COS's users keep their credentials (cos.md section 7), read in the order of that table, after pailfs's own
+/// variables.
 ///
-/// A profile that was named, or a file that has credentials of another kind than keys, is used or refused with the remedy.
+/// A profile that was named, or a file with credentials of another kind than keys, is used, or an error gives the remedy.
 package struct COSCredentials: Sendable {
-    /// Where the provider's services are asked.
+    /// The endpoints of the provider's credential services.
     package struct Services: Sendable {
-        /// A machine of the cloud asks about itself here.
+        /// The metadata service of a machine in the cloud.
         package var metadata = "http://metadata.tencentyun.com"
         package var tokens = "https://sts.tencentcloudapi.com"
 
@@ -31,7 +32,7 @@ package struct COSCredentials: Sendable {
         (self.services, self.text) = (services, text)
     }
 
-    /// What signs requests with what `find` gives.
+    /// A provider with the credentials of `find`.
     package func provider(engine: HTTPEngine, time: any TimeSource) -> any CredentialsProvider {
         RenewingCredentials(time: time) { () async throws(ObjectStoreError) in
             try await find(engine, time)?.credentials
@@ -72,7 +73,7 @@ package struct COSCredentials: Sendable {
         return nil
     }
 
-    /// Tools of COS alone, whose files know no profiles.
+    /// Tools for COS alone, whose files have no profiles.
     private func fromOldTools() throws(ObjectStoreError) -> FoundCredentials? {
         guard profile == nil else { return nil }
         if let found = try fromOldTool() { return found }
@@ -83,18 +84,18 @@ package struct COSCredentials: Sendable {
         return commandLineTool?.role == nil ? fromPasswordFile() : nil
     }
 
-    /// The region that the environment or a tool's file names for the bucket.
+    /// The bucket's region, from the environment or a tool's file.
     package var region: String? {
         oldTool["region"] ?? commandLineTool?.region ?? variables["TENCENTCLOUD_REGION"] ?? accountRegion
     }
-    /// The endpoint that a tool's file names for the bucket.
+    /// The bucket's endpoint, from a tool's file.
     package var endpoint: String? { oldTool["endpoint"] ?? commandLineTool?.endpoint }
-    /// The account's number, which ends the names of its buckets.
+    /// The account's number, a suffix of its buckets' names.
     package var appID: String? {
         variables["TENCENTCLOUD_APPID"] ?? variables["COS_APPID"] ?? oldTool["appid"]
     }
 
-    /// For `ToolSetting`: the environment, and what the files of coscmd and coscli say.
+    /// For `ToolSetting`: the environment, and the contents of the files of coscmd and coscli.
     package var toolSettings: [ToolSetting.Source] {
         var sources = [ToolSetting.Source(.variable, "", variables.environment)]
         guard profile == nil else { return sources }
@@ -127,7 +128,7 @@ package struct COSCredentials: Sendable {
 
     private var passwordFiles: [String] { [home + "/.passwd-cosfs", "/etc/passwd-cosfs"] }
 
-    /// Where credentials are looked for, for messages.
+    /// The files that are searched for credentials, for messages.
     package var files: [String] {
         let ofTools = profile == nil ? [home + "/.cos.conf", home + "/.cos.yaml"] + passwordFiles : []
         return ofTools + [accountFile] + sharedFiles
@@ -141,20 +142,20 @@ package struct COSCredentials: Sendable {
         return nil
     }
 
-    /// coscli's `~/.cos.yaml`, of which the values of `base` and of the bucket's own entry matter.
+    /// coscli's `~/.cos.yaml`: only the values of `base` and of the bucket's own entry are used.
     private var commandLineTool: CommandLineTool? {
         text(home + "/.cos.yaml").map { CommandLineTool($0, bucket: bucket) }
     }
 
     private struct CommandLineTool {
         var credentials: Credentials?
-        /// Only one of the two keys is there.
+        /// Only one of the two keys is set.
         var isHalf = false
         var region: String?
         var endpoint: String?
-        /// Set when the machine's role is to be used; empty takes whichever it has.
+        /// The machine's role to use; empty: the one it has.
         var role: String?
-        /// What the file says of all buckets.
+        /// The file's values for all buckets.
         private(set) var base: [String: String] = [:]
 
         init(_ text: String, bucket: String) {
@@ -196,7 +197,7 @@ package struct COSCredentials: Sendable {
 
     // MARK: The machine
 
-    /// The role of a CVM; without a name whichever it has.
+    /// The credentials of a CVM's role; without a name, of the one it has.
     func fromMachine(_ engine: HTTPEngine, role: String?) async throws(ObjectStoreError) -> Credentials? {
         let service = CredentialService(engine: engine, name: "the machine's metadata service")
         let path = "\(services.metadata)/latest/meta-data/cam/security-credentials/"

@@ -42,10 +42,10 @@ extension FamilyProfile {
         // Section 4.7.
         capabilities.partGaps = false
         capabilities.metadataBudget = 2048
-        // Section 4.2 says that listings may lag, not for how long.
+        // Section 4.2 says that listings may lag, but not for how long.
         capabilities.listingLag = .seconds(60)
         capabilities.putIfMatch = false
-        // Known of puts and completed uploads only: section 4.4.
+        // Documented for PUT and completed uploads only: section 4.4.
         capabilities.copyCondition = false
         capabilities.accessControl = true
         capabilities.tags = true
@@ -58,7 +58,7 @@ extension FamilyProfile {
         return capabilities
     }()
 
-    /// Section 5, as far as codes are not the family's.
+    /// Section 5: codes other than the family's.
     private static let errorsOfCOS: [String: ObjectStoreError.Kind] = [
         "NoSuchCopySource": .notFound,
         "Request has expired": .clockSkew,
@@ -70,7 +70,7 @@ extension FamilyProfile {
         "RestoreNonArchiveObject": .notSupported, "ActionAccelerateNotSupported": .notSupported,
         "ObjectNotAppendable": .notSupported, "AppendPositionErr": .invalidRequest,
         "FileAlreadyExists": .preconditionFailed,
-        // Another object has taken the place of the link.
+        // Another object has replaced the link.
         "NotSymlink": .preconditionFailed,
         "ObjectLocked": .accessDenied, "BucketLocked": .accessDenied,
         "PathConflict": .conflict, "UploadConflict": .conflict,
@@ -102,7 +102,7 @@ package struct COSEndpointRules: EndpointRules {
 
     package var everyRegion: String { "service.cos.myqcloud.com" }
 
-    /// The name with the account's number, as requests have it; a name that ends with it already stays.
+    /// The name with the account's number, as requests need it; unchanged if it ends with the number already.
     package static func bucket(_ name: String, appID: String?) -> String {
         guard let appID, !appID.isEmpty, !name.hasSuffix("-\(appID)") else { return name }
         return "\(name)-\(appID)"

@@ -5,7 +5,7 @@ package import ObjectStorage
 
 /// Signatures of COS (cos.md section 2): the request names the headers and parameters that it signs, and a window of time.
 package struct COSSigner: RequestSigner {
-    /// How long a header signature is good, from a minute ago on: longer than a request waits and takes to be sent.
+    /// How long a header's signature is valid, starting a minute ago: longer than a request waits and takes to be sent.
     private let window: Duration
 
     package init(window: Duration = .seconds(3600)) { self.window = window }
@@ -13,7 +13,7 @@ package struct COSSigner: RequestSigner {
     package var coversBody: Bool { false }
     package var needsRegion: Bool { false }
 
-    /// Every parameter is signed, and of the headers those that mean something to COS and that nobody rewrites.
+    /// Signs every parameter, and the headers that COS interprets and proxies do not rewrite.
     package func sign(_ headers: inout HTTPHeaders, _ request: SignedRequest, with credentials: Credentials) {
         if let token = credentials.sessionToken { headers["x-cos-security-token"] = token.revealed }
         let signed = headers.fields.filter { Self.isSigned($0.name.lowercased()) }
@@ -64,7 +64,7 @@ package struct COSSigner: RequestSigner {
         ]
     }
 
-    /// Names are lowered after they were encoded (cos.md section 2.1, step 3).
+    /// Names are converted to lower case after they were encoded (cos.md section 2.1, step 3).
     private static func canonical(_ items: [QueryItem]) -> (names: String, text: String) {
         let pairs = items.map { (name: $0.name.lowercased(), value: $0.value) }.sorted { $0.name < $1.name }
         return (

@@ -3,16 +3,16 @@ package import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// Signs each request by itself. What it learns of the server's clock is in its mutex, a leaf.
+/// Signs each request by itself. Locks: the offset of the server's clock is in a mutex, a leaf.
 package final class CSSPAuthenticator: SwiftAuthenticator {
-    /// From here on a clock is taken for the reason of a refusal (cssp.md section 2.4).
+    /// The least difference of the clocks that counts as the cause of a refusal (cssp.md section 2.4).
     private static let tolerance = Duration.seconds(60)
 
     private let address: StorageAddress
     private let credentials: any CredentialsProvider
     private let time: any TimeSource
     private let signer = CSSPSigner()
-    /// What to add to our clock to have the server's.
+    /// The server's clock minus this machine's.
     private let offset = Mutex(Duration.zero)
 
     /// `address` is the account's: a container's URL without the container.
@@ -20,7 +20,7 @@ package final class CSSPAuthenticator: SwiftAuthenticator {
         (self.address, self.credentials, self.time) = (address, credentials, time)
     }
 
-    /// Anonymous requests go out as they are: public containers answer them.
+    /// Anonymous requests are sent unsigned: public containers answer them.
     package func authorize(_ head: inout SwiftRequestHead) async throws(ObjectStoreError) -> StorageAddress {
         head.headers["Date"] = (time.now() + offset.withLock { $0 }).httpDate
         if let current = try await credentials.current() {
@@ -37,7 +37,7 @@ package final class CSSPAuthenticator: SwiftAuthenticator {
         var again = head
         again.headers["Authorization"] = nil
         signer.sign(&again.headers, again.method, resource: again.resource, with: current)
-        // Another request that was refused has read other credentials since.
+        // Another refused request has replaced the credentials since.
         if again.headers["Authorization"] != head.headers["Authorization"] { return true }
         guard response.status == 401 else {
             return (try? await credentials.replace(current, after: .unexplained)) ?? false

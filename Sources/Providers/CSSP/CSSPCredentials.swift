@@ -1,6 +1,6 @@
 package import ObjectStorage
 
-/// How users of iFlytek's open storage say who they are and where their container is (cssp.md section 13).
+/// The credentials and the container's endpoint of users of iFlytek's open storage (cssp.md section 13).
 package struct CSSPCredentials: Sendable {
     private let environment: [String: String]
     private let profile: String?
@@ -9,9 +9,9 @@ package struct CSSPCredentials: Sendable {
         (self.environment, self.profile) = (environment, profile)
     }
 
-    /// Our own pair, or the provider's; nil without one: public containers answer anonymous requests.
+    /// pailfs's own pair, or the provider's; nil without one: public containers answer anonymous requests.
     ///
-    /// Throws: for half a pair, and for a profile: no tool of this provider keeps any.
+    /// Throws: for half a pair, and for a profile: no tool of this provider has profiles.
     package func find() throws(ObjectStoreError) -> FoundCredentials? {
         let variables = CredentialVariables(environment: environment)
         if let found = try variables.pair("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY") { return found }
@@ -22,11 +22,11 @@ package struct CSSPCredentials: Sendable {
         return try variables.pair("CSSP_ACCESS_KEY_ID", "CSSP_ACCESS_KEY_SECRET")
     }
 
-    /// The URL that the environment names.
+    /// The URL in the environment.
     package var endpoint: String? { value("CSSP_URL") }
 
-    /// Where the account of `container` is. `endpoint` is a container's URL as the console shows it, or the same without
-    /// the container; nil takes `CSSP_URL`. Throws with the remedy.
+    /// The address of `container`'s account. `endpoint` is a container's URL as the console shows it, or the same without the
+    /// container; nil takes `CSSP_URL`. The error gives the remedy.
     package func address(of container: String, endpoint: String?) throws(ObjectStoreError) -> StorageAddress {
         guard var url = endpoint ?? self.endpoint else {
             throw Self.unusable("the URL of the container \(container) is not set; set endpoint or CSSP_URL to it")

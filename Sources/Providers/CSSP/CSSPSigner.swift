@@ -7,8 +7,8 @@ package import ObjectStorage
 package struct CSSPSigner: Sendable {
     package init() {}
 
-    /// Adds `Authorization`; `Date` is there already. Later changes to method, resource, `ETag`, `Content-Type`, `Date` or
-    /// object metadata make the signature wrong; nothing else is covered by it.
+    /// Adds `Authorization`; `Date` must be set. Later changes to method, resource, `ETag`, `Content-Type`, `Date` or object
+    /// metadata invalidate the signature; it covers nothing else.
     package func sign(
         _ headers: inout HTTPHeaders, _ method: HTTPMethod, resource: ByteString, with credentials: Credentials
     ) {

@@ -6,7 +6,7 @@ package import ObjectStorage
 package struct KodoBuckets: BucketDirectory {
     private let client: KodoClient
 
-    /// Throws when the endpoint cannot be understood; asks nobody anything yet.
+    /// Throws when the endpoint cannot be parsed; sends no request.
     package init(
         _ settings: KodoClient.Settings, credentials: any CredentialsProvider, engine: HTTPEngine, time: any TimeSource
     ) throws(ObjectStoreError) {

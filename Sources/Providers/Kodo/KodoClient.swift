@@ -4,30 +4,30 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// Sends requests to Kodo's services: finds their hosts, signs, and corrects what an answer tells to be wrong.
+/// Sends requests to Kodo's services: finds their hosts, signs, and corrects what an answer shows to be wrong.
 ///
-/// What it learns (hosts, the server's clock, which host of several answers) is in its mutex, a leaf, and lives as long as
-/// the store. Makes each request once; another host is tried only where nothing was sent, and another signature only
-/// where the clock, the region or the credentials were at fault, once each.
+/// Locks: the learnt facts (hosts, the server's clock, which of several hosts answers) are in a mutex, a leaf; they live as long
+/// as the store. Sends each request once; tries another host only where nothing was sent, and another signature only where the
+/// clock, the region or the credentials were wrong, once each.
 package final class KodoClient: Sendable {
     package struct Settings: Sendable {
-        /// Where regions are asked for, as URL or host: a private cloud's, or pailstore. nil is Qiniu's.
+        /// The service that returns regions, as URL or host: a private cloud's, or pailstore. nil is Qiniu's.
         package var endpoint: String?
-        /// Takes a region's hosts by their names instead of asking; of no use with an endpoint.
+        /// Derives the hosts from a region's name, without a request; ignored with an endpoint.
         package var region: String?
-        /// The domain that objects are read from; nil finds one.
+        /// The domain from which objects are read; nil finds one.
         package var domain: String?
-        /// https:// to hosts that are named without a scheme.
+        /// Uses https:// for hosts that are named without a scheme.
         package var isSecure = true
-        /// Signs the time as well, so that a request cannot be sent again a quarter of an hour later.
+        /// Signs the time as well, so that a request cannot be replayed a quarter of an hour later.
         package var signsTime = true
-        /// Sent with every request.
+        /// Headers of every request.
         package var headers: [(name: String, value: String)] = []
 
         package init() {}
     }
 
-    /// Where objects are read from.
+    /// The place from which objects are read.
     struct DownloadPlace: Sendable, Hashable {
         let origin: HTTPOrigin
         /// In front of the key: `/`, or the path of `getfile` with bucket and access key.
@@ -36,13 +36,13 @@ package final class KodoClient: Sendable {
 
     private struct Learned {
         var hosts: KodoHosts?
-        /// Of the time source's `uptime`.
+        /// The `uptime` of the time source from which on the hosts are requested again.
         var askAgain = Duration.zero
         var place: DownloadPlace?
         var clock = ServerClock()
-        /// How many hosts of a service were given up so far.
+        /// How many hosts of a service have failed so far.
         var skipped: [KodoService: Int] = [:]
-        /// For presigning, which cannot wait for new ones.
+        /// For presigning, which cannot wait for a renewal.
         var credentials: Credentials?
     }
 
@@ -56,7 +56,7 @@ package final class KodoClient: Sendable {
     private let time: any TimeSource
     private let learned = Mutex(Learned())
 
-    /// Throws when endpoint or domain cannot be understood. `bucket` is empty for the service itself.
+    /// Throws when endpoint or domain cannot be parsed. `bucket` is empty for the service itself.
     init(
         bucket: String, _ settings: Settings, credentials: any CredentialsProvider, engine: HTTPEngine,
         time: any TimeSource
@@ -82,13 +82,13 @@ package final class KodoClient: Sendable {
 
     // MARK: One request
 
-    /// What one request is made of, before it is signed.
+    /// The parts of a request before it is signed.
     struct Call: Sendable {
         enum Authorization: Sendable {
-            /// With these bytes as the body.
+            /// Signs with these bytes as the body.
             case management([UInt8])
             case upload(KodoPutPolicy)
-            /// The token travels in the body, which is made when the token is known.
+            /// The token is part of the body, which is made when the token is known.
             case form(KodoPutPolicy, @Sendable (_ token: String) -> any ByteSource)
             case download(ObjectKey)
             /// Unsigned, for region queries: the access key alone.
@@ -98,7 +98,7 @@ package final class KodoClient: Sendable {
         var operation: ObjectStoreError.Operation
         var method = HTTPMethod.post
         var service = KodoService.rs
-        /// Path and query as they are sent; nothing for downloads.
+        /// Path and query as they are sent; unused for downloads.
         var target = "/"
         var key: ObjectKey?
         var headers = HTTPHeaders()
@@ -111,7 +111,7 @@ package final class KodoClient: Sendable {
         }
     }
 
-    /// Sends the call and returns a successful answer; every other one is thrown, a 200 with the document of an error too.
+    /// Sends the call and returns a successful answer; throws for any other, also for an error document in a 200.
     func send(
         _ call: Call, body: (any ByteSource)? = nil, sink: (any ByteSink)? = nil,
         use: @escaping @Sendable (HTTPResponse) -> BodyUse = { $0.isSuccess ? .deliver : .collect }
@@ -145,7 +145,7 @@ package final class KodoClient: Sendable {
                 if error.kind == .unreachable || error.kind == .interrupted || error.kind == .timedOut {
                     skipHost(of: call.service)
                 }
-                // Nothing was sent, so the next host may be asked at once.
+                // Nothing was sent, so the next host may be tried at once.
                 guard error.kind == .unreachable, tries < origins.count else {
                     throw FamilyErrors.error(error, call.operation, call.key)
                 }
@@ -170,7 +170,7 @@ package final class KodoClient: Sendable {
         return try await hosts(call.operation).origins(call.service)
     }
 
-    /// The request as it goes out, and its body.
+    /// The signed request, and its body.
     private func signed(
         _ call: Call, _ body: (any ByteSource)?, _ origin: HTTPOrigin, _ signer: KodoSigner
     ) async throws(ObjectStoreError) -> (HTTPRequest, (any ByteSource)?) {
@@ -203,7 +203,7 @@ package final class KodoClient: Sendable {
     }
 
     private static let downloadLifetime = Duration.seconds(3600)
-    /// An upload's token must hold until its last byte was sent.
+    /// An upload's token must be valid until its last byte was sent.
     private static let uploadLifetime = Duration.seconds(24 * 3600)
 
     private func token(
@@ -217,7 +217,7 @@ package final class KodoClient: Sendable {
         }
     }
 
-    /// How long the store may be silent over work of its own; nil takes the engine's limit.
+    /// How long the store may take without an answer for such an operation; nil takes the engine's limit.
     private static func patience(with operation: ObjectStoreError.Operation) -> Duration? {
         switch operation {
         case .copy, .move, .completeUpload, .updateMetadata, .deleteMany: .seconds(300)
@@ -229,7 +229,7 @@ package final class KodoClient: Sendable {
 
     // MARK: Hosts
 
-    /// The bucket's hosts; asked for when unknown or too old. An old answer is better than none.
+    /// The bucket's hosts; requested when unknown or too old. If that fails, an old answer is used.
     private func hosts(_ operation: ObjectStoreError.Operation) async throws(ObjectStoreError) -> KodoHosts {
         let known = learned.withLock { learned in
             learned.hosts.map { (hosts: $0, isFresh: learned.askAgain > time.uptime()) }
@@ -274,8 +274,8 @@ package final class KodoClient: Sendable {
         return hosts
     }
 
-    /// Where the bucket's objects are read: the domain that was given, the bucket's own at the origin, a private cloud's
-    /// path, or the first domain bound to it, which may be a cache (kodo.md section 9).
+    /// The place from which the bucket's objects are read: the configured domain, the bucket's own at the origin, a private
+    /// cloud's path, or the first domain bound to the bucket, which may be a cache (kodo.md section 9).
     func place(_ operation: ObjectStoreError.Operation) async throws(ObjectStoreError) -> DownloadPlace {
         if let place = place(of: domain == nil ? try await hosts(operation) : nil) { return learn(place) }
         if let place = learned.withLock({ $0.place }) { return place }
@@ -292,7 +292,7 @@ package final class KodoClient: Sendable {
         return learn(DownloadPlace(origin: origin, path: "/"))
     }
 
-    /// The same as far as it needs no question of its own.
+    /// The place, as far as it is known without a request.
     private func place(of hosts: KodoHosts?) -> DownloadPlace? {
         if let domain { return DownloadPlace(origin: domain, path: "/") }
         if let origin = hosts?.download.first { return DownloadPlace(origin: origin, path: "/") }
@@ -311,14 +311,14 @@ package final class KodoClient: Sendable {
 
     // MARK: Corrections
 
-    /// Learns from an answer what the next try needs; false when nothing can be learned.
+    /// Learns from an error what the next try needs; false when there is nothing to learn.
     private func correct(
         _ error: ObjectStoreError, _ response: HTTPResponse, _ service: KodoService, with used: Credentials
     ) async throws(ObjectStoreError) -> Bool {
         switch error.kind {
         case .clockSkew: return learnClock(response, tolerance: .zero)
         case .credentialsExpired:
-            // Each request has a token of its own, which ends by the server's clock.
+            // Each request has a token of its own, which expires by the server's clock.
             _ = learnClock(response, tolerance: .seconds(60))
             _ = try await credentials.replace(used, after: .named)
             return true
@@ -334,7 +334,7 @@ package final class KodoClient: Sendable {
         }
     }
 
-    /// Takes the server's clock when it is further than `tolerance` from what was signed.
+    /// Takes over the server's clock when it differs from the signed time by more than `tolerance`.
     private func learnClock(_ response: HTTPResponse, tolerance: Duration) -> Bool {
         let now = time.now()
         return learned.withLock { $0.clock.learn(response, now: now, tolerance: tolerance) }
@@ -342,8 +342,8 @@ package final class KodoClient: Sendable {
 
     // MARK: Without a request
 
-    /// A URL for reading the object, once a request has told where that is. Of the answer's headers it can name the file that a
-    /// browser saves (`attname`).
+    /// A URL for reading the object, once the place is known from a request. Of the answer's headers it can set only the file
+    /// name for a browser (`attname`).
     func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
         let key = request.key
         guard request.use == .get else {

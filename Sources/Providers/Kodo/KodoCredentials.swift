@@ -1,14 +1,14 @@
 import Basics
 package import ObjectStorage
 
-/// Where Kodo's users keep their keys and settings, asked in this order after our own variables (kodo.md section 15).
+/// The places of the keys and settings of Kodo's users, read in this order after pailfs's own variables (kodo.md section 15).
 package struct KodoCredentials: Sendable {
-    /// The profile whose keys are those of qshell's current account: they are taken only when it is named.
+    /// The profile with the keys of qshell's current account: they are used only when it is named.
     package static let qshell = "qshell"
 
     private let environment: [String: String]
     private let profile: String?
-    /// The text of a file; nil when there is none that can be read.
+    /// The text of a file; nil when it cannot be read.
     private let text: @Sendable (String) -> String?
 
     /// `profile` is a section of the SDKs' file, or `qshell`; nil takes `QINIU_PROFILE` or `default`.
@@ -19,24 +19,24 @@ package struct KodoCredentials: Sendable {
         (self.environment, self.profile, self.text) = (environment, profile, text)
     }
 
-    /// The first source that has keys; nil when none has.
+    /// The first keys that a source has; nil when none has.
     ///
-    /// Throws: for half a pair, and for a profile that is nowhere.
+    /// Throws: for half a pair, and for a profile that does not exist.
     package func find() throws(ObjectStoreError) -> FoundCredentials? {
         let variables = CredentialVariables(environment: environment)
         if let found = try variables.pair("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY") { return found }
-        // A named profile is a choice; variables of the shell are only there.
+        // A named profile is deliberate; the shell's variables may be set by chance.
         if profile == nil, let found = try variables.pair("QINIU_ACCESS_KEY", "QINIU_SECRET_KEY") { return found }
         return profile == Self.qshell ? try fromQshell() : try fromFile()
     }
 
-    /// The first of the hosts that are asked for regions, where the user has others than Qiniu's.
+    /// The first host that returns regions, where the user has set another than Qiniu's.
     package var endpoint: String? {
         let list = variable("QINIU_BUCKET_URL") ?? section["bucket_url"] ?? qshellSettings?.endpoint
         return list?.split(separator: ",").first.map { $0.filter { $0 != " " } }
     }
 
-    /// Whether hosts named without a scheme are asked over https://.
+    /// Whether https:// is used for hosts that are named without a scheme.
     package var isSecure: Bool {
         if let disabled = variable("DISABLE_QINIU_SECURE_PROTOCOL") ?? section["disable_secure_protocol"] {
             return !Self.isTrue(disabled)
@@ -62,7 +62,7 @@ package struct KodoCredentials: Sendable {
         return Self.sections(text)[profile ?? variable("QINIU_PROFILE") ?? "default"] ?? [:]
     }
 
-    /// Where keys are looked for, for messages.
+    /// The files that are searched for keys, for messages.
     package var files: [String] { profile == Self.qshell ? [] : [file].compactMap(\.self) }
 
     private func fromFile() throws(ObjectStoreError) -> FoundCredentials? {
@@ -81,7 +81,7 @@ package struct KodoCredentials: Sendable {
             "the profile \(named ?? "default") of \(place) lacks access_key or secret_key; write both")
     }
 
-    /// Tables of TOML with strings, numbers and truth values on one line: what the SDKs write.
+    /// Tables of TOML with strings, numbers and booleans on one line, as the SDKs write them.
     static func sections(_ text: String) -> [String: [String: String]] {
         var sections: [String: [String: String]] = [:]
         var current = ""
@@ -97,7 +97,7 @@ package struct KodoCredentials: Sendable {
         return sections
     }
 
-    /// What is between quotes, or all up to a comment.
+    /// The text between quotes, or else up to a comment.
     private static func value(_ text: Substring) -> String {
         let text = text.drop(while: \.isWhitespace)
         if let quote = text.first, quote == "\"" || quote == "'" {

@@ -2,8 +2,7 @@ import Basics
 import FoundationEssentials
 import ObjectStorage
 
-/// What Kodo says of an object, in a listing or on its own (kodo.md section 4). Members with their default value may be
-/// missing.
+/// An object in a listing or in an answer of its own (kodo.md section 4). Members with their default value may be missing.
 struct KodoObject: Decodable {
     let key: String?
     let fsize: ListedLength?
@@ -16,7 +15,7 @@ struct KodoObject: Decodable {
     /// 1 while an archived object is restored, 2 when it is.
     let restoreStatus: Int?
     let metadata: [String: String]?
-    /// The sizes of its parts, when they were asked for.
+    /// The sizes of its parts, when the request wanted them.
     let parts: [Int64]?
 
     enum CodingKeys: String, CodingKey {
@@ -24,7 +23,7 @@ struct KodoObject: Decodable {
         case metadata = "x-qn-meta"
     }
 
-    /// nil without a hash, or a length that there can be. Whole seconds, as the headers of a download have them.
+    /// nil without a hash or with an impossible length. Whole seconds, as the headers of a download have them.
     var version: ObjectVersion? {
         guard let hash, !hash.isEmpty, let size = fsize.map(\.bytes) ?? 0 else { return nil }
         let modified = Timestamp(seconds: (putTime ?? 0) / 10_000_000)
@@ -47,11 +46,11 @@ struct KodoObject: Decodable {
     }
 }
 
-/// The classes by Kodo's numbers, with the names its S3 endpoint has for them (kodo.md section 10).
+/// The storage classes by Kodo's numbers, with the names of its S3 endpoint (kodo.md section 10).
 enum KodoStorageClass {
     private static let names = ["STANDARD", "LINE", "GLACIER", "DEEP_ARCHIVE", "GLACIER_IR", "INTELLIGENT_TIERING"]
 
-    /// Those that an object can be moved to.
+    /// The classes that an object can be moved to.
     static let all = Array(names.prefix(5))
 
     static func name(_ number: Int) -> String { names.indices.contains(number) ? names[number] : String(number) }
@@ -59,26 +58,26 @@ enum KodoStorageClass {
     /// By name or number; nil for neither.
     static func number(_ text: String) -> Int? { names.firstIndex(of: text.uppercased()) ?? Int(text) }
 
-    /// Archive and deep archive: not readable until they are restored.
+    /// Archive and deep archive: not readable before a restore.
     static func isFrozen(_ number: Int) -> Bool { number == 2 || number == 3 }
 }
 
-/// The other documents that Kodo answers with.
+/// The other documents of Kodo's answers.
 enum KodoDocuments {
-    /// Of `/list` (kodo.md section 5).
+    /// The answer of `/list` (kodo.md section 5).
     struct List: Decodable {
         let marker: String?
         let items: [KodoObject]?
         let commonPrefixes: [String]?
     }
 
-    /// Of an upload that has ended.
+    /// The answer of a finished upload.
     struct Stored: Decodable {
         let hash: String
         let key: String
     }
 
-    /// Of one operation of a batch.
+    /// The answer of one operation of a batch.
     struct BatchItem: Decodable {
         struct Failure: Decodable {
             let error: String?
@@ -108,7 +107,7 @@ enum KodoDocuments {
         let parts: [Part]?
     }
 
-    /// What ends an upload in parts (kodo.md section 7).
+    /// The body that completes an upload in parts (kodo.md section 7).
     struct Completion: Encodable {
         let parts: [Part]
         let mimeType: String?
@@ -120,9 +119,9 @@ enum KodoDocuments {
     }
 }
 
-/// A place in a listing: what Kodo's markers hold, as far as is known (kodo.md section 5).
+/// The marker of a position in a listing, as far as its format is known (kodo.md section 5).
 struct KodoMarker: Decodable {
-    /// The last name before it.
+    /// The name before the position.
     let k: String
 
     static func after(_ name: ByteString) -> String? {

@@ -2,13 +2,13 @@ import FoundationEssentials
 import HTTP
 import ObjectStorage
 
-/// Error answers of Kodo in our terms (kodo.md section 13).
+/// Converts Kodo's error answers (kodo.md section 13).
 enum KodoErrors {
     private struct Document: Decodable {
         let error: String
     }
 
-    /// Whether an answer is an error whatever its status. No other document has this member alone, at its beginning.
+    /// Whether an answer is an error whatever its status. No other document begins with this member.
     static func isError(_ response: HTTPResponse) -> Bool {
         !response.isSuccess || response.body.starts(with: "{\"error\"".utf8)
     }
@@ -23,14 +23,14 @@ enum KodoErrors {
         return error
     }
 
-    /// The same for one operation of a batch.
+    /// The error of one operation of a batch.
     static func error(
         status: Int, message: String, _ operation: ObjectStoreError.Operation, _ key: ObjectKey?
     ) -> ObjectStoreError {
         ObjectStoreError(
             kind(status, message, operation), operation, key: key, status: status,
             message: message.isEmpty ? "the store answered \(status)" : message,
-            // Rates are counted by the second.
+            // Rates are limited by the second.
             retryAfter: status == 573 ? .seconds(1) : nil)
     }
 
@@ -56,7 +56,7 @@ enum KodoErrors {
         case 419: .accessDenied
         case 429, 503, 573: .throttled
         case 509, 630: .quotaExceeded
-        // Stored, and somebody else was not told: whoever asks again finds it.
+        // The object is stored, but the callback has failed: a HEAD finds it.
         case 579: .interrupted
         case 608, 614, 616, 618: .preconditionFailed
         case 612: isOfUpload(operation) ? .noSuchUpload : .notFound
@@ -73,7 +73,7 @@ enum KodoErrors {
     ) -> ObjectStoreError.Kind {
         if message.contains("incorrect region") { return .wrongRegion }
         if operation == .completeUpload { return .partRejected }
-        // A form that is none any more has lost or changed bytes on its way: ours are well-formed.
+        // A form that the server cannot parse was damaged on its way: it was sent well-formed.
         if operation == .put, ["multipart", "EOF"].contains(where: message.contains) { return .integrity }
         return operation == .uploadPart && message.contains("md5") ? .integrity : .invalidRequest
     }
@@ -85,7 +85,7 @@ enum KodoErrors {
         }
     }
 
-    /// The host that a refusal of a wrong region names.
+    /// The right host, as the refusal of a wrong region names it.
     static func rightHost(_ error: ObjectStoreError) -> String? {
         error.message.split(separator: " ").last { $0.contains(".") && !$0.hasSuffix(".") }.map(String.init)
     }

@@ -1,13 +1,13 @@
 import Basics
 
-/// A form with one file in it, as `multipart/form-data` (RFC 7578): what an upload in one request sends (kodo.md section 6).
+/// A form with one file in it, as `multipart/form-data` (RFC 7578): the body of an upload in one request (kodo.md section 6).
 struct KodoForm: ByteSource {
     private let head: [UInt8]
     private let file: any ByteSource
     private let tail: [UInt8]
     let count: Int64
 
-    /// `type` is the file's; without one the store finds out. The boundary is too long to be in the file by chance.
+    /// `type` is the file's; without one the store detects it. The boundary is too long to be in the file by chance.
     init(fields: [(name: String, value: [UInt8])], file: any ByteSource, type: String?, boundary: String) {
         var head: [UInt8] = []
         for field in fields {

@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTP
 import ObjectStorage
 
-/// The services Kodo is made of (kodo.md section 1).
+/// Kodo's services (kodo.md section 1).
 enum KodoService: Sendable, Hashable {
     /// Buckets and regions.
     case uc
@@ -14,7 +14,7 @@ enum KodoService: Sendable, Hashable {
     case rsf
 }
 
-/// Where the services of one bucket are.
+/// The hosts of the services of one bucket.
 struct KodoHosts: Sendable, Hashable {
     var up: [HTTPOrigin]
     var rs: [HTTPOrigin]
@@ -22,7 +22,7 @@ struct KodoHosts: Sendable, Hashable {
     var io: [HTTPOrigin]
     /// The bucket's own domains at the origin, behind no cache.
     var download: [HTTPOrigin] = []
-    /// How long this holds, in seconds.
+    /// How long the answer is valid, in seconds.
     var lifetime: Int64 = 86400
 
     func origins(_ service: KodoService) -> [HTTPOrigin] {
@@ -34,7 +34,7 @@ struct KodoHosts: Sendable, Hashable {
         }
     }
 
-    /// The hosts that a region has by its name alone.
+    /// The hosts derived from a region's name.
     static func of(region: String, isSecure: Bool) -> KodoHosts {
         func host(_ name: String) -> HTTPOrigin { HTTPOrigin(isSecure: isSecure, host: name) }
         return KodoHosts(
@@ -43,7 +43,7 @@ struct KodoHosts: Sendable, Hashable {
             io: [host("iovip-\(region).qiniuio.com")], lifetime: .max)
     }
 
-    /// Where regions are asked for, in order.
+    /// The hosts that return regions, in order.
     static func central(isSecure: Bool) -> [HTTPOrigin] {
         ["uc.qiniuapi.com", "kodo-config.qiniuapi.com", "uc.qbox.me"].map { HTTPOrigin(isSecure: isSecure, host: $0) }
     }
@@ -74,7 +74,7 @@ extension KodoHosts {
         let hosts: [Region]
     }
 
-    /// nil when the document is none, or lacks a service.
+    /// nil when the document is invalid, or lacks a service.
     init?(json: [UInt8], isSecure: Bool) {
         guard let region = (try? JSONDecoder().decode(Answer.self, from: Data(json)))?.hosts.first else { return nil }
         func origins(_ service: Answer.Service?) -> [HTTPOrigin] {
@@ -90,7 +90,7 @@ extension KodoHosts {
 }
 
 extension HTTPOrigin {
-    /// `host[:port]`, or the same behind `http://` or `https://`, which then counts; nil when it is neither.
+    /// `host[:port]`, or the same behind `http://` or `https://`, which then decides; nil when it is neither.
     init?(authority text: String, isSecure: Bool) {
         var (isSecure, rest) = (isSecure, Substring(text))
         for (scheme, secures) in [("https://", true), ("http://", false)] where rest.lowercased().hasPrefix(scheme) {

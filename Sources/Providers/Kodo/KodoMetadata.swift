@@ -10,14 +10,14 @@ enum KodoMetadata {
 
     static func isHeader(_ name: String) -> Bool { headers.contains(name) }
 
-    /// What is to be stored, by name without the prefix.
+    /// The fields to store, by name without the prefix.
     static func fields(of metadata: ObjectMetadata) -> [String: String] {
         var fields = metadata.user
         for name in headers { fields[name] = value(of: name, in: metadata) }
         return fields
     }
 
-    /// What is stored, without what was taken away.
+    /// The stored headers, without removed ones.
     static func metadata(_ fields: [String: String], contentType: String?) -> ObjectMetadata {
         var metadata = ObjectMetadata(contentType: contentType)
         for (name, value) in fields {
@@ -28,15 +28,15 @@ enum KodoMetadata {
         return metadata
     }
 
-    /// A name as it is sent.
+    /// A name as requests have it.
     static func wire(_ name: String) -> String {
         guard name.hasPrefix("!") else { return prefix + name }
         let words = name.dropFirst().split(separator: "-").map { $0.prefix(1).uppercased() + $0.dropFirst() }
         return "\(prefix)!\(words.joined(separator: "-"))"
     }
 
-    /// Nothing can be taken away (kodo.md section 3), so what is gone gets this value: one that says nothing where it is a
-    /// header, and is no text in percent-encoding where it is metadata.
+    /// The value of a removed header: Kodo cannot remove one (kodo.md section 3). For an HTTP header the value has no effect; for
+    /// metadata it is invalid percent-encoding.
     static func gone(_ name: String) -> String { name == "!content-encoding" ? "identity" : "%" }
 
     private static func value(of name: String, in metadata: ObjectMetadata) -> String? {

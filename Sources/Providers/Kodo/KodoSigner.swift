@@ -33,7 +33,7 @@ package struct KodoSigner: Sendable {
         return "Qiniu \(sign(Array(text.utf8) + (coversBody ? body : [])))"
     }
 
-    /// What the SDKs send when there is nothing else to say, also with GET.
+    /// The content type that the SDKs send when there is no body, also with GET.
     package static let form = "application/x-www-form-urlencoded"
 
     /// A token for what `policy`, a JSON document, allows (kodo.md section 2.3).
@@ -42,7 +42,7 @@ package struct KodoSigner: Sendable {
         return "\(sign(Array(encoded.utf8))):\(encoded)"
     }
 
-    /// `url`, percent-encoded as it will be sent, with the token that serves it until `deadline` (kodo.md section 2.4).
+    /// `url`, percent-encoded as it will be sent, with the token that makes it valid until `deadline` (kodo.md section 2.4).
     package func download(_ url: String, until deadline: Timestamp) -> String {
         let dated = "\(url)\(url.contains("?") ? "&" : "?")e=\(deadline.seconds)"
         return "\(dated)&token=\(sign(Array(dated.utf8)))"
@@ -58,15 +58,15 @@ package struct KodoSigner: Sendable {
 /// What an upload token allows; set as far as pailfs needs it (kodo.md section 2.3).
 struct KodoPutPolicy: Encodable, Sendable {
     let scope: String
-    /// Seconds since 1970; counts when the upload ends.
+    /// Seconds since 1970; checked when the upload ends.
     var deadline: Int64 = 0
     var insertOnly: Int?
     var fileType: Int?
-    /// -1 keeps the type that is sent, whatever the name or the bytes look like.
+    /// -1 keeps the type of the request, whatever the name or the bytes suggest.
     var detectMime: Int?
 }
 
-/// How Kodo names objects in paths.
+/// The encoding of object names in paths.
 enum KodoEntry {
     static func encode(_ bucket: String, _ key: ObjectKey) -> String {
         Base64.encode(Array(bucket.utf8) + [UInt8(ascii: ":")] + key.bytes.bytes, alphabet: .urlSafe)

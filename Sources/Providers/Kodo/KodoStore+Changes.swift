@@ -3,11 +3,11 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// What rs does to objects (kodo.md section 3).
+/// Operations of rs on objects (kodo.md section 3).
 extension KodoStore {
     // MARK: Copying and moving
 
-    /// The source is looked at before: its hash is the copy's, and nothing on the server compares it.
+    /// The source is checked right before: the copy gets its hash, and the server compares nothing.
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         guard request.condition == nil else { throw notSupported(.copy, request.key, "conditional copies") }
         try check(request.key, .copy)
@@ -32,7 +32,7 @@ extension KodoStore {
         return PutAnswer(etag: etag)
     }
 
-    /// `type` is that of its storage class; nil where the bucket is another one.
+    /// `type` is the number of the storage class; nil for a source in another bucket.
     private func look(_ source: CopySource) async throws(ObjectStoreError) -> (info: ObjectInfo, type: Int?) {
         let condition = source.ifMatch.map { ReadCondition.ifMatch($0) }
         if let bucket = source.bucket { return (try await bucket.store.head(source.key, condition: condition), nil) }
@@ -42,12 +42,12 @@ extension KodoStore {
 
     private func mayCarry(_ source: CopySource, after refusal: ObjectStoreError) -> Bool {
         guard refusal.status != nil else { return false }
-        // Of another region, or of another account.
+        // A source of another region, or of another account.
         if source.bucket != nil { return !refusal.isRetryable }
         return [.notSupported, .accessDenied].contains(refusal.kind)
     }
 
-    /// Where the copy was refused, and it is not the reading or the writing that the credentials lack.
+    /// Copies through this machine after a refusal. If the credentials may not read or write either, that fails again.
     private func carry(
         _ source: ObjectInfo, for request: CopyRequest
     ) async throws(ObjectStoreError) -> PutAnswer {
@@ -123,7 +123,7 @@ extension KodoStore {
         return PutAnswer(etag: info.version.etag, modified: info.version.modified)
     }
 
-    /// Changes what differs between `old`, whose headers the object has, and `new`, if the object is still the same.
+    /// Changes the fields that differ between `old`, whose headers the object has, and `new`, if the object is still the same.
     private func replace(
         _ old: ObjectInfo, by new: ObjectMetadata, at key: ObjectKey, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) {

@@ -6,7 +6,7 @@ package import ObjectStorage
 extension KodoStore {
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
         guard let start = request.startAfter, request.cursor == nil else { return try await list(request, as: .list) }
-        // A marker made here is what everybody knows and nobody promises: it may be refused, or lead to a place further up.
+        // The format of a marker is known but not documented: the server may refuse one made here, or use another position.
         var first = request
         first.startAfter = nil
         first.cursor = KodoMarker.after(start).map { ListingCursor(ByteString($0)) }
@@ -25,7 +25,7 @@ extension KodoStore {
         }
     }
 
-    /// One page of what follows the cursor.
+    /// One page of the entries after the cursor.
     func list(
         _ request: ListRequest, as operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) -> ListingPage {
@@ -45,7 +45,7 @@ extension KodoStore {
         }
         var page = ListingPage()
         for item in list.items ?? [] {
-            // Some records are empty while there is more to come.
+            // Some records are empty although more follow.
             guard let key = item.key, !key.isEmpty, let version = item.version else { continue }
             page.objects.append(
                 ListedObject(key: ObjectKey(key), version: version, storageClass: item.storageClass))

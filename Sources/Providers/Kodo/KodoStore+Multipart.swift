@@ -5,8 +5,8 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// What is known of the parts that were sent here: hashes of parts that make the whole's, by upload. Bounded: an upload
-/// that nobody ends is forgotten, and its object is then not compared.
+/// The parts that this process has sent: for each upload the hashes from which the whole's follows. Bounded: the oldest uploads
+/// are dropped, and their objects are then not compared.
 struct KodoUploads {
     private var parts: [String: [Int: QETag.Part]] = [:]
     private var order: [String] = []
@@ -25,7 +25,7 @@ struct KodoUploads {
         order.removeAll { $0 == upload }
     }
 
-    /// The hash of the object that `chosen` make; nil when one of them was sent by somebody else.
+    /// The hash of the object that `chosen` make; nil when another process has sent one of them.
     func hash(_ upload: String, _ chosen: [UploadedPart]) -> String? {
         guard let known = parts[upload] else { return nil }
         let parts = chosen.compactMap { part in known[part.number].flatMap { $0.size == part.size ? $0 : nil } }
@@ -33,8 +33,8 @@ struct KodoUploads {
     }
 }
 
-/// Uploads in parts (kodo.md section 7). Kodo wants to know at the end what others want at the beginning, so the identity
-/// of an upload carries it along, through restarts as well.
+/// Uploads in parts (kodo.md section 7). Kodo wants metadata, type and class at the end, other stores at the beginning, so the
+/// upload ID carries them along, through restarts as well.
 extension KodoStore {
     private struct Carried: Codable {
         var metadata: [String: String] = [:]
@@ -42,7 +42,7 @@ extension KodoStore {
         var storageClass: String?
     }
 
-    /// The store's own id, and what was said when the upload began.
+    /// The store's own id, and the properties from the beginning of the upload.
     private static func read(_ upload: UploadID) -> (id: String, carried: Carried) {
         guard let mark = upload.text.lastIndex(of: "|"),
             let bytes = Base64.decode(upload.text[upload.text.index(after: mark)...], alphabet: .urlSafe),

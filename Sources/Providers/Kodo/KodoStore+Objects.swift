@@ -23,13 +23,13 @@ extension KodoStore {
         }
     }
 
-    /// `parts` are the sizes of the object's, once they were asked for; nil when they must be.
+    /// `parts` are the sizes of the object's parts, once they were requested; nil before. Returns nil when they are needed.
     private func get(
         _ request: GetRequest, into sink: any ByteSink, parts: [Int64]?
     ) async throws(ObjectStoreError) -> GetAnswer? {
         var call = KodoClient.Call(.get, "", request.key)
         (call.method, call.authorization) = (.get, .download(request.key))
-        // What is compressed on its way has another hash and length.
+        // A body that is compressed in transit has another hash and length.
         call.headers["Accept-Encoding"] = "identity"
         if case .ifNoneMatch(let etag) = request.condition { call.headers["If-None-Match"] = "\"\(etag.text)\"" }
         if let range = request.range {
@@ -45,7 +45,7 @@ extension KodoStore {
         let response = try await verifying.bounding(request.key) { () async throws(ObjectStoreError) in
             try await client.send(call, sink: verifying) { [self, call] response in
                 guard response.isSuccess else { return .collect }
-                // What is not the bytes asked for must not reach the sink.
+                // Bytes other than the requested ones must not reach the sink.
                 if let refusal = refusal(call, response, wanted, condition) {
                     refused.withLock { $0 = refusal }
                     return .refuse
@@ -79,7 +79,7 @@ extension KodoStore {
             info: info, range: ByteRange(at: answered?.range.lowerBound ?? 0, count: response.delivered))
     }
 
-    /// The hash in an answer; one of a body that was compressed after all ends in `.gz`.
+    /// The hash in an answer; the ETag of a body that was compressed all the same ends in `.gz`.
     private static func etag(_ response: HTTPResponse) -> ETag? {
         response.headers["ETag"].map { text in
             let etag = ETag(text)
@@ -87,10 +87,10 @@ extension KodoStore {
         }
     }
 
-    /// Why a body is not taken.
+    /// Why a body is refused.
     private enum Refusal {
         case error(ObjectStoreError)
-        /// Nothing is wrong but that the bytes could not be checked.
+        /// The body may be right, but cannot be verified without the sizes of the parts.
         case needsParts
     }
 
@@ -106,7 +106,7 @@ extension KodoStore {
         return Self.check(condition, etag, call, response).map { .error($0) }
     }
 
-    /// A refusal to read, looked into: archived objects are refused so.
+    /// The cause of a refused read: it may be that the object is archived.
     private func explained(_ error: ObjectStoreError, _ key: ObjectKey) async -> ObjectStoreError {
         guard let object = try? await stat(key, .get).object, KodoStorageClass.isFrozen(object.type ?? 0),
             object.restoreStatus != 2
@@ -116,7 +116,7 @@ extension KodoStore {
         return error
     }
 
-    /// The object's properties from the headers of a download; its class is not among them.
+    /// The object's properties from the headers of a download, which do not have its class.
     private func info(
         _ call: KodoClient.Call, _ response: HTTPResponse, size: Int64
     ) throws(ObjectStoreError) -> ObjectInfo {
@@ -148,7 +148,7 @@ extension KodoStore {
         Base64.decode(etag.text, alphabet: .urlSafe).flatMap { $0.count == 21 ? .qetag($0, partSizes: parts) : nil }
     }
 
-    /// A request for the sizes of the object's parts, where its hash depends on them.
+    /// Requests the sizes of the object's parts, where its hash depends on them.
     package func checksums(
         of key: ObjectKey, _ version: ObjectVersion
     ) async throws(ObjectStoreError) -> [CheckedPart] {
@@ -193,7 +193,7 @@ extension KodoStore {
         return PutAnswer(etag: ETag(stored.hash))
     }
 
-    /// What an upload's token allows: this key, and nothing to be replaced where nothing may be there.
+    /// The policy of an upload's token: this key only, and no replacement if the request does not allow one.
     func policy(
         _ request: PutRequest, _ operation: ObjectStoreError.Operation
     ) throws(ObjectStoreError) -> KodoPutPolicy {
@@ -208,8 +208,8 @@ extension KodoStore {
         return policy
     }
 
-    /// Makes sure that the object is the one just stored. Kodo takes the same bytes again as success even where nothing may
-    /// be replaced (kodo.md section 17), and leaves the first writer's object: its metadata tells.
+    /// Checks that the object is the one just stored. Kodo reports success for the same bytes even where it must not replace an
+    /// object (kodo.md section 17), and keeps the first writer's object: the metadata shows whose it is.
     func confirm(
         _ key: ObjectKey, _ metadata: ObjectMetadata, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) {
@@ -228,7 +228,7 @@ extension KodoStore {
         var hash: [UInt8]
     }
 
-    /// Reads the body once. Blocks on local bytes.
+    /// Reads the body once. Blocks on local reads.
     func digests(
         of body: any ByteSource, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) throws(ObjectStoreError) -> Digests {
@@ -245,7 +245,7 @@ extension KodoStore {
         return Digests(md5: md5.finish(), crc32: crc32.value, hash: hash.finish())
     }
 
-    /// Names and values that Kodo takes (kodo.md section 12).
+    /// Checks names and values against Kodo's rules (kodo.md section 12).
     func check(
         _ metadata: ObjectMetadata, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) throws(ObjectStoreError) {

@@ -6,17 +6,17 @@ import Synchronization
 
 /// A bucket of Qiniu Kodo, over its own protocol (kodo.md).
 ///
-/// Objects are read from the bucket's domain, changed through rs, listed through rsf, stored through up. Metadata changes
-/// in place; an object is renamed in one request; nothing is conditional on the server but creation, so conditions on a
-/// source are looked at right before. Holds no object data; what it keeps of uploads under way, to compare the finished
-/// object with, and what it has learned of the server are in mutexes, leaves.
+/// Objects are read from the bucket's domain, changed through rs, listed through rsf, stored through up. Metadata is changed in
+/// place; an object is renamed in one request; the server checks no condition but that of creation, so conditions on a source are
+/// checked right before. Holds no object data. Locks: the hashes of uploads in progress, with which finished objects are
+/// compared, and learnt facts about the server are in mutexes, leaves.
 package final class KodoStore: ObjectStore {
     package struct Settings: Sendable {
         package var bucket: String
         package var client = KodoClient.Settings()
         /// Class of new objects, by name or number; nil leaves it to the store.
         package var storageClass: String?
-        /// Compare the checksums that the store tells with the bytes, on top of lengths.
+        /// Whether checksums from the store are compared with the bytes, on top of lengths.
         package var verifiesChecksums = true
 
         package init(bucket: String) { self.bucket = bucket }
@@ -35,7 +35,7 @@ package final class KodoStore: ObjectStore {
     let uploads = Mutex(KodoUploads())
     let quirks = Mutex<Set<StoreQuirk>>([])
 
-    /// Throws when endpoint, domain or storage class cannot be used; asks nobody anything yet.
+    /// Throws when endpoint, domain or storage class cannot be used; sends no request.
     package init(
         _ settings: Settings, credentials: any CredentialsProvider, engine: HTTPEngine, time: any TimeSource
     ) throws(ObjectStoreError) {
@@ -45,7 +45,7 @@ package final class KodoStore: ObjectStore {
         _ = try fileType(nil, .checkAccess)
     }
 
-    /// What every bucket can do (kodo.md sections 0 and 12).
+    /// The capabilities of every bucket (kodo.md sections 0 and 12).
     package static let limits: Capabilities = {
         var limits = Capabilities()
         limits.longestKey = 750
@@ -56,7 +56,7 @@ package final class KodoStore: ObjectStore {
         limits.largestObject = 5 << 40
         limits.smallestPart = 1 << 20
         limits.largestPart = 1 << 30
-        // 1024 with the prefix of every name; this leaves room for 22 names.
+        // The limit is 1024 with the prefix of every name; this leaves room for 22 names.
         limits.metadataBudget = 800
         limits.putIfMatch = false
         limits.copyCondition = false
@@ -76,12 +76,12 @@ package final class KodoStore: ObjectStore {
 
     func entry(_ key: ObjectKey) -> String { KodoEntry.encode(settings.bucket, key) }
 
-    /// No object can have such a key.
+    /// Whether no object can have such a key.
     func isImpossible(_ key: ObjectKey) -> Bool {
         key.bytes.count > capabilities.longestKey || !capabilities.keyRules.allows(key.bytes)
     }
 
-    /// Refuses, before any byte moves, what the store would refuse.
+    /// Throws, before any byte is sent, for a key that the store would refuse.
     func check(_ key: ObjectKey, _ operation: ObjectStoreError.Operation) throws(ObjectStoreError) {
         guard key.bytes.count <= capabilities.longestKey else {
             throw ObjectStoreError(
@@ -98,7 +98,7 @@ package final class KodoStore: ObjectStore {
         ObjectStoreError(.notFound, operation, key: key, code: "NoSuchFile", message: "no such file or directory")
     }
 
-    /// The number of the class that a new object gets; nil leaves it to the store.
+    /// The number of a new object's storage class; nil leaves it to the store.
     func fileType(
         _ wanted: String?, _ operation: ObjectStoreError.Operation
     ) throws(ObjectStoreError) -> Int? {
@@ -117,7 +117,7 @@ package final class KodoStore: ObjectStore {
 
     package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
         _ = try await list(ListRequest(prefix: prefix, limit: 1), as: .checkAccess)
-        // A bucket that nothing can be read from is of no use.
+        // A bucket without a domain to read from cannot be mounted.
         _ = try await client.place(.checkAccess)
     }
 
@@ -131,7 +131,7 @@ package final class KodoStore: ObjectStore {
         try await stat(key, .head, condition).info
     }
 
-    /// What rs tells, at once and of the newest version.
+    /// Properties from rs, which always has the newest version.
     func stat(
         _ key: ObjectKey, _ operation: ObjectStoreError.Operation, _ condition: ReadCondition? = nil,
         withParts: Bool = false
@@ -148,7 +148,7 @@ package final class KodoStore: ObjectStore {
         return (info, object)
     }
 
-    /// What a read ends with when the object is not as the condition wants it: nothing of this is the store's to decide.
+    /// The error of a read when the object does not satisfy the condition, which the store does not check.
     static func check(
         _ condition: ReadCondition?, _ etag: ETag, _ call: KodoClient.Call, _ response: HTTPResponse
     ) -> ObjectStoreError? {

@@ -1,13 +1,13 @@
 import Basics
 import Digests
 
-/// The account that qshell uses, from its file: `name:access key:secret`, where the secret is encrypted with a key made
-/// from the access key beside it, which hides it from a glance and no more (kodo.md section 15).
+/// The account that qshell uses, from its file: `name:access key:secret`. The secret is encrypted with a key derived from the
+/// access key beside it, which protects it only from a glance (kodo.md section 15).
 struct QshellAccount: Equatable {
     let accessKey: String
     let secretKey: String
 
-    /// nil when the text is none of qshell's.
+    /// nil when the text is not in qshell's format.
     init?(_ text: String) {
         let words = text.filter { !$0.isWhitespace }.split(separator: ":", omittingEmptySubsequences: false)
         guard words.count == 3, !words[1].isEmpty, let hidden = Base64.decode(words[2], alphabet: .urlSafe) else {
@@ -23,7 +23,7 @@ struct QshellAccount: Equatable {
     }
 }
 
-/// AES with keys of 128 bits, deciphering only (FIPS 197): for reading qshell's file, never to protect anything.
+/// AES with keys of 128 bits, decryption only (FIPS 197): for reading qshell's file, never to protect anything.
 struct AES128 {
     private let schedule: [[UInt8]]
 
@@ -44,7 +44,7 @@ struct AES128 {
         schedule = stride(from: 0, to: 44, by: 4).map { words[$0..<($0 + 4)].flatMap(\.self) }
     }
 
-    /// Chained blocks (NIST SP 800-38A section 6.2) with their padding; nil when these are no whole blocks.
+    /// Chained blocks (NIST SP 800-38A section 6.2) with their padding; nil for a length that is not a multiple of the block.
     func decrypt(_ bytes: [UInt8], vector: [UInt8]) -> [UInt8]? {
         guard !bytes.isEmpty, bytes.count.isMultiple(of: 16), vector.count == 16 else { return nil }
         var (plain, previous): ([UInt8], [UInt8]) = ([], vector)

@@ -1,8 +1,8 @@
 import FoundationEssentials
 
-/// What qshell's own file of settings, `~/.qshell.json`, says of servers (qshell 2, "hosts" and "use_https").
+/// The servers in qshell's own settings file, `~/.qshell.json` (qshell 2, "hosts" and "use_https").
 struct QshellSettings: Decodable {
-    /// A list, or one of them as text.
+    /// A list of names, or one name as text.
     struct Names: Decodable {
         let all: [String]
 
@@ -24,7 +24,7 @@ struct QshellSettings: Decodable {
         let io: Names?
     }
 
-    /// qshell takes both for a truth value.
+    /// A boolean, or its text: qshell accepts both.
     enum Truth: Decodable {
         case value(Bool)
 
@@ -46,20 +46,20 @@ struct QshellSettings: Decodable {
         case secure = "use_https"
     }
 
-    /// nil when the text is none of qshell's.
+    /// nil when the text is not in qshell's format.
     init?(_ text: String) {
         guard let read = try? JSONDecoder().decode(Self.self, from: Data(text.utf8)) else { return nil }
         self = read
     }
 
-    /// The first host that answers which servers a bucket has.
+    /// The first host of the service that returns a bucket's servers.
     var endpoint: String? { hosts?.uc?.all.first { !$0.isEmpty } }
-    /// nil where the file does not say.
+    /// nil where the file does not set it.
     var isSecure: Bool? {
         guard case .value(let value) = secure else { return nil }
         return value
     }
-    /// Whether it names servers of a bucket without the one that answers for all of them.
+    /// Whether the file names servers of a bucket without that service.
     var lacksEndpoint: Bool {
         endpoint == nil && [hosts?.up, hosts?.rs, hosts?.rsf, hosts?.io].contains { $0?.all.isEmpty == false }
     }

@@ -4,9 +4,9 @@ import FoundationEssentials
 import HTTP
 import ObjectStorage
 
-/// Credentials that end: of the machine's role, or of one that the token service gives out (oss.md section 7).
+/// Temporary credentials: of the machine's role, or of one from the token service (oss.md section 7).
 extension OSSCredentials {
-    /// What a profile of the tools' files leads to. `former` are the profiles whose source it is.
+    /// The credentials of a profile in the tools' files. `former` are the profiles that use it as their source.
     func credentials(
         of entry: OSSToolEntry, after former: [String] = [], _ engine: HTTPEngine, time: any TimeSource
     ) async throws(ObjectStoreError) -> Credentials {
@@ -59,7 +59,7 @@ extension OSSCredentials {
         }
     }
 
-    /// The metadata service of an ECS instance, with a token where it gives one out.
+    /// The metadata service of an ECS instance, with a token where it issues one.
     func fromMachine(_ engine: HTTPEngine, role: String?) async throws(ObjectStoreError) -> Credentials? {
         let service = CredentialService(engine: engine, name: "the machine's metadata service")
         var headers = HTTPHeaders()
@@ -68,7 +68,7 @@ extension OSSCredentials {
             let token = try await service.text(.put, "\(services.metadata)/latest/api/token", ttl)
             headers["X-aliyun-ecs-metadata-token"] = token
         } catch {
-            // Machines that do not insist on tokens need not have them.
+            // Machines that do not require tokens need not issue them.
             guard error.status != nil, variables["ALIBABA_CLOUD_IMDSV1_DISABLED"]?.lowercased() != "true" else {
                 throw error
             }
@@ -89,7 +89,7 @@ extension OSSCredentials {
         return try service.credentials(try await service.ask(.get, url))
     }
 
-    /// A role for the token of an orchestrator (AssumeRoleWithOIDC), which is not signed.
+    /// A role for an orchestrator's token (AssumeRoleWithOIDC), a request that is not signed.
     func fromIdentityToken(
         _ engine: HTTPEngine, time: any TimeSource
     ) async throws(ObjectStoreError) -> FoundCredentials? {
@@ -153,7 +153,7 @@ extension OSSCredentials {
 
     // MARK: Programs and sign-ons
 
-    /// What a program prints that `aliyun` runs: the members of a profile.
+    /// The output of a program that `aliyun` runs: the members of a profile.
     private struct Printed: Decodable {
         var id: String?
         var secret: String?

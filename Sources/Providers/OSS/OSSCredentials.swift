@@ -2,12 +2,12 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// Where OSS's users keep their credentials (oss.md section 7), asked after our own variables: the environment, a token
-/// of the machine's orchestrator, the tools' files, a URL that tells them, the machine's role.
+/// The places where OSS's users keep their credentials (oss.md section 7), read after pailfs's own variables: the environment, a
+/// token of the machine's orchestrator, the tools' files, a URL that returns them, the machine's role.
 ///
-/// A profile that was named, or that a file makes the current one, is used or refused with the remedy.
+/// A profile that was named, or that a file makes the current one, is used, or an error gives the remedy.
 package struct OSSCredentials: Sendable {
-    /// Where the provider's services are asked.
+    /// The endpoints of the provider's credential services.
     package struct Services: Sendable {
         package var metadata = "http://100.100.100.200"
         package var tokens = "https://sts.aliyuncs.com"
@@ -35,7 +35,7 @@ package struct OSSCredentials: Sendable {
         }
     }
 
-    /// What signs requests with what `find` gives.
+    /// A provider with the credentials of `find`.
     package func provider(engine: HTTPEngine, time: any TimeSource) -> any CredentialsProvider {
         RenewingCredentials(time: time) { () async throws(ObjectStoreError) in
             try await find(engine, time)?.credentials
@@ -70,15 +70,15 @@ package struct OSSCredentials: Sendable {
         return machine.map { FoundCredentials($0, "the role of this machine") }
     }
 
-    /// The region that the environment or a tool's file names.
+    /// The region, from the environment or a tool's file.
     package var region: String? {
         variables["OSS_REGION"] ?? variables["ALIBABA_CLOUD_REGION_ID"] ?? ossutil?.region ?? entry?.region
     }
 
-    /// The endpoint that the environment or a tool's file names for the bucket.
+    /// The bucket's endpoint, from the environment or a tool's file.
     package var endpoint: String? { variables["OSS_ENDPOINT"] ?? ossutil?.endpoint }
 
-    /// A pair that the environment has. A named profile is a choice, which only our own variables go before.
+    /// A pair from the environment. A named profile is deliberate: only pailfs's own variables precede it.
     private func fromVariables() throws(ObjectStoreError) -> FoundCredentials? {
         let own = try variables.pair("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY", ["PAILFS_SESSION_TOKEN"])
         guard own == nil, profile == nil else { return own }
@@ -89,20 +89,20 @@ package struct OSSCredentials: Sendable {
             "ALIBABA_CLOUD_ACCESS_KEY_ID", "ALIBABA_CLOUD_ACCESS_KEY_SECRET", ["ALIBABA_CLOUD_SECURITY_TOKEN"])
     }
 
-    /// For `ToolSetting`: the environment, and what ossutil's file says of the profile.
+    /// For `ToolSetting`: the environment, and the profile's values in ossutil's file.
     package var toolSettings: [ToolSetting.Source] {
         [ToolSetting.Source(.variable, "", variables.environment)]
             + (ossutil.map { [ToolSetting.Source(.ossutil, $0.origin, $0.values)] } ?? [])
     }
 
-    /// A file of certificates that the environment names.
+    /// The file of certificates that the environment names.
     package var authorities: (path: String, origin: String)? {
         variables["ALIBABA_CLOUD_CA_BUNDLE"].map { ($0, "ALIBABA_CLOUD_CA_BUNDLE") }
     }
 
     private var passwordFiles: [String] { [home + "/.passwd-ossfs", "/etc/passwd-ossfs"] }
 
-    /// Where credentials are looked for, for messages.
+    /// The files that are searched for credentials, for messages.
     package var files: [String] { [ossutilFile, aliyunFile] + sharedFiles + passwordFiles }
 
     private func fromPasswordFile() -> FoundCredentials? {
@@ -139,7 +139,7 @@ package struct OSSCredentials: Sendable {
         return profile == nil ? nil : ossutil
     }
 
-    /// Throws when the `aliyun` tool's file is none.
+    /// Throws when the `aliyun` tool's file cannot be parsed.
     private func requireReadableFile() throws(ObjectStoreError) {
         guard let text = text(aliyunFile), !OSSToolEntry.isReadable(aliyun: text) else { return }
         throw CredentialProblem.unusable("\(aliyunFile) is not a file of the aliyun tool; correct or remove it")

@@ -4,7 +4,7 @@ import ObjectStorage
 extension FamilyProfile {
     package static let oss = oss()
 
-    /// Hosts that end with one of `cnameExclusions` take the bucket in front like OSS's own, or in the path.
+    /// Hosts that end with one of `cnameExclusions` take the bucket in front, like OSS's own hosts, or in the path.
     package static func oss(cnameExclusions: [String] = [], path: Bool = false) -> FamilyProfile {
         let rules = OSSEndpointRules(cnameExclusions: cnameExclusions, excludedTakePath: path)
         var profile = FamilyProfile(name: "oss", signer: OSSV4Signer(), endpoints: rules)
@@ -12,7 +12,7 @@ extension FamilyProfile {
         profile.addressing = .virtualHost
         profile.locator = OSSV1Signer()
         profile.locationPrefix = "oss-"
-        // Wrong regions are told with an endpoint, which may be a stranger's: section 1.
+        // The answer for a wrong region has an endpoint, which may belong to another party: section 1.
         profile.followsRegion = false
         profile.plusIsSpace = false
         profile.encodesTokens = true
@@ -20,10 +20,10 @@ extension FamilyProfile {
         profile.processing = .parameter("x-oss-process")
         profile.checksum = .crc64ecma("x-oss-hash-crc64ecma")
         profile.createOnly = .header("x-oss-forbid-overwrite")
-        // Without it a range that is not wholly inside the object is answered with all of it: section 4.3.
+        // Without this header a range that is not wholly inside the object is answered with the whole object: section 4.3.
         profile.rangeHeaders = [("x-oss-range-behavior", "standard")]
         profile.copySource = .path("/")
-        // Append objects.
+        // OSS does not copy append objects.
         profile.carriesUncopyable = true
         profile.keepTagsDirective = "Copy"
         profile.restatesACL = true
@@ -33,7 +33,7 @@ extension FamilyProfile {
         profile.customerKeys = false
         profile.namespace = nil
         profile.restoreJob = "JobParameters"
-        // Archive takes none; the colder ones have a default.
+        // Archive takes no days; the colder classes have a default.
         profile.restoreDays = nil
         profile.bucketPaging = ("marker", 1000)
         profile.cannedACL = true
@@ -72,7 +72,7 @@ extension FamilyProfile {
         return capabilities
     }()
 
-    /// Section 5, as far as codes are not the family's.
+    /// Section 5: codes other than the family's.
     private static let errorsOfOSS: [String: ObjectStoreError.Kind] = [
         "SymlinkTargetNotExist": .notFound,
         "UserDisable": .accessDenied, "BucketDisable": .accessDenied, "SecondLevelDomainForbidden": .accessDenied,
@@ -86,7 +86,7 @@ extension FamilyProfile {
         "BadRequest": .interrupted, "InvalidDigest": .integrity, "InvalidCRC64": .integrity,
         "OperationNotSupported": .notSupported, "ObjectNotAppendable": .notSupported,
         "FileAlreadyExists": .preconditionFailed, "ObjectAlreadyExists": .preconditionFailed,
-        // Another object has taken the place of the link.
+        // Another object has replaced the link.
         "NotSymlink": .preconditionFailed,
         "TotalQpsLimitExceeded": .throttled, "MetaOperationQpsLimitExceeded": .throttled,
         "UploadTrafficRateLimitExceeded": .throttled, "DownloadTrafficRateLimitExceeded": .throttled,
@@ -95,7 +95,7 @@ extension FamilyProfile {
     ]
 }
 
-/// OSS's host names, and what else may be in front of a bucket (oss.md section 1).
+/// OSS's host names, with or without a bucket in front (oss.md section 1).
 package struct OSSEndpointRules: EndpointRules {
     private let exclusions: [String]
     private let excludedTakePath: Bool

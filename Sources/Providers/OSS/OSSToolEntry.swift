@@ -2,29 +2,29 @@ import Basics
 import FoundationEssentials
 import ObjectStorage
 
-/// What a file of the provider's own tools says of one profile (oss.md section 7).
+/// A profile in a file of the provider's own tools (oss.md section 7).
 struct OSSToolEntry: Sendable, Hashable {
     /// How the profile gets its credentials.
     enum Mode: Sendable, Hashable {
-        /// The pair as it is, with its token when it has one.
+        /// The pair itself, with its token if there is one.
         case keys
-        /// The pair asks the token service for the role's.
+        /// The pair signs a request to the token service for the role's credentials.
         case role
-        /// Another profile's credentials do.
+        /// Another profile's credentials sign that request.
         case chain(source: String)
-        /// The machine has a role.
+        /// The machine's role.
         case machine
-        /// A token file of an orchestrator is exchanged for the role's.
+        /// An orchestrator's token file is exchanged for the role's credentials.
         case identityToken(file: String, provider: String)
-        /// A program prints them.
+        /// A program prints the credentials.
         case program(String)
-        /// A URL returns them.
+        /// A URL returns the credentials.
         case url(String)
-        /// A sign-on whose token is in the file.
+        /// A sign-on, whose token is in the file.
         case signOn(SignOn)
         /// Requests are not signed.
         case anonymous
-        /// One that is for another program, by its name there.
+        /// A mode that pailfs does not support, by its name in the file.
         case other(String)
     }
 
@@ -37,11 +37,11 @@ struct OSSToolEntry: Sendable, Hashable {
         var end: Int64
     }
 
-    /// In which file, and which profile.
+    /// The profile and its file, for messages.
     var origin: String
     var mode = Mode.keys
     var credentials: Credentials?
-    /// Only one of the two keys is there.
+    /// Only one of the two keys is set.
     private(set) var isHalf = false
     var roleARN: String?
     var sessionName: String?
@@ -49,14 +49,14 @@ struct OSSToolEntry: Sendable, Hashable {
     var policy: String?
     /// How long the role's credentials last, in seconds.
     var seconds: String?
-    /// The machine's role; nil takes whichever it has.
+    /// The machine's role; nil takes the one it has.
     var machineRole: String?
     var region: String?
     var endpoint: String?
-    /// All that ossutil's file says, by names without `-` and `_`.
+    /// All values of ossutil's file, by names without `-` and `_`.
     private(set) var values: [String: String] = [:]
 
-    /// `~/.ossutilconfig` of either version; nil when it says nothing of the profile.
+    /// `~/.ossutilconfig` of either version; nil when it has no values for the profile.
     init?(ossutil text: String, profile: String?, bucket: String) {
         var sections: [String: [String: String]] = [:]
         for (name, values) in CredentialFiles.sections(text) {
@@ -83,7 +83,7 @@ struct OSSToolEntry: Sendable, Hashable {
         case "anonymous": mode = .anonymous
         default: mode = .other(values["mode"] ?? "")
         }
-        // Buckets of their own: version 1 names endpoint and CNAME each in a section.
+        // Values of single buckets: version 1 has endpoints and CNAMEs in a section each.
         let own = sections["buckets \(bucket)"]
         let key = Self.plain(bucket)
         endpoint =
@@ -110,7 +110,7 @@ struct OSSToolEntry: Sendable, Hashable {
     /// `~/.alibabacloud/credentials` of the SDKs; nil when it has no such section.
     init?(shared text: String, profile: String) {
         guard let section = CredentialFiles.sections(text)[profile] else { return nil }
-        // The SDKs take the rest of a line for a comment.
+        // For the SDKs the rest of a line is a comment.
         let values = section.mapValues { $0.prefix { $0 != "#" }.trimmed }
         origin = "the profile \(profile) of Alibaba Cloud's SDKs"
         fill(id: values["access_key_id"], secret: values["access_key_secret"], token: values["security_token"])
@@ -129,7 +129,7 @@ struct OSSToolEntry: Sendable, Hashable {
         }
     }
 
-    /// Whether it says, rightly or not, how to get credentials.
+    /// Whether it names, validly or not, a source of credentials.
     var namesCredentials: Bool { mode != .keys || credentials != nil || isHalf }
 
     /// Whether a text is a file of the `aliyun` tool.
@@ -220,6 +220,6 @@ struct OSSToolEntry: Sendable, Hashable {
 
     private static func stated(_ text: String?) -> String? { text.flatMap { $0.isEmpty ? nil : $0 } }
 
-    /// Names are equal whether written `access-key-id`, `access_key_id` or `accessKeyID`.
+    /// The comparable form of a name, which may be written `access-key-id`, `access_key_id` or `accessKeyID`.
     private static func plain(_ name: String) -> String { name.lowercased().filter { $0 != "-" && $0 != "_" } }
 }

@@ -3,7 +3,7 @@ import Digests
 package import HTTP
 package import ObjectStorage
 
-/// Signatures of OSS version 1 (oss.md section 2.1): no region, the raw key, and of the query only sub-resources.
+/// Signatures of OSS version 1 (oss.md section 2.1): no region, the raw key, and only sub-resources of the query.
 package struct OSSV1Signer: RequestSigner {
     package init() {}
 
@@ -35,7 +35,7 @@ package struct OSSV1Signer: RequestSigner {
         Base64.encode(HMAC.sha1(text, key: Array(credentials.secretKey.revealed.utf8)))
     }
 
-    /// Bytes, as keys need not be UTF-8.
+    /// The string to sign, in bytes, as keys need not be UTF-8.
     private static func stringToSign(
         _ request: SignedRequest, _ query: [QueryItem], date: String, _ headers: HTTPHeaders
     ) -> [UInt8] {

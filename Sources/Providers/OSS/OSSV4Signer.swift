@@ -3,14 +3,14 @@ import Digests
 package import HTTP
 package import ObjectStorage
 
-/// Signatures of OSS version 4 (oss.md section 2.2): the resource that is signed holds the bucket however it is addressed,
-/// the payload is never signed, and headers besides OSS's own are signed when they are named.
+/// Signatures of OSS version 4 (oss.md section 2.2): the signed resource contains the bucket for every addressing style, the
+/// payload is never signed, and headers besides OSS's own are signed when they are named.
 package final class OSSV4Signer: RequestSigner {
     private let product: String
     private let additional: [String]
     private let signingKey: SigningKey
 
-    /// `additional` are lower-case names of headers that are signed where they are sent, in byte order.
+    /// `additional` are lower-case names of headers that are signed if present, in byte order.
     package init(product: String = "oss", additional: [String] = ["host", "range"]) {
         (self.product, self.additional) = (product, additional)
         signingKey = SigningKey(prefix: "aliyun_v4", service: product, ending: "aliyun_v4_request")

@@ -1,22 +1,22 @@
 import ObjectStorage
 
-/// The profiles of Amazon's two files, as botocore puts them together (s3.md section 7).
+/// The profiles of Amazon's two files, merged as botocore does (s3.md section 7).
 struct AWSProfiles: Sendable {
     typealias Values = [String: String]
 
-    /// What both files say of each profile; the credentials file comes last and wins.
+    /// The values of each profile from both files; those of the credentials file come last and win.
     private(set) var profiles: [String: Values] = [:]
-    /// Of the credentials file alone, whose keys come before a program's and that one's before keys of the other file.
+    /// The values of the credentials file alone: its keys precede a program, and that precedes keys of the other file.
     private(set) var inCredentialsFile: [String: Values] = [:]
     private var sessions: [String: Values] = [:]
     private var services: [String: Values] = [:]
 
-    /// nil where there is no such file.
+    /// nil for a file that does not exist.
     init(config: String?, credentials: String?) {
         let sections = config.map { CredentialFiles.sections($0) } ?? [:]
         for (title, values) in sections {
             if title == "default" {
-                // `[profile default]` is the better one of the two.
+                // `[profile default]` precedes `[default]`.
                 if sections["profile default"] == nil { profiles[title] = values }
             } else if let name = Self.name(title, after: "profile") {
                 profiles[name] = values
@@ -30,7 +30,7 @@ struct AWSProfiles: Sendable {
         for (name, values) in inCredentialsFile { profiles[name, default: [:]].merge(values) { $1 } }
     }
 
-    /// What a profile says, or else the `services` section that it names, of the endpoint of a service.
+    /// The endpoint of a service in a profile or, first, in the `services` section that the profile names.
     func endpoint(of service: String, profile: String) -> String? {
         guard let values = profiles[profile], values["ignore_configured_endpoint_urls"]?.lowercased() != "true" else {
             return nil

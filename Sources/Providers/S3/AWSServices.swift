@@ -3,8 +3,8 @@ import Digests
 import HTTP
 import ObjectStorage
 
-/// The services that give out Amazon's credentials which end: the container's host, the machine, and for a token of an
-/// orchestrator the token service.
+/// The services that issue Amazon's temporary credentials: the container's host, the machine, and for a token of an orchestrator
+/// the token service.
 struct AWSServices: Sendable {
     let engine: HTTPEngine
     let time: any TimeSource
@@ -43,15 +43,15 @@ struct AWSServices: Sendable {
         return FoundCredentials(try service.credentials(try await service.ask(.get, url, headers)), name)
     }
 
-    /// A token must not go to any host in the clear (s3.md section 7).
+    /// The token must not be sent unencrypted to any other host (s3.md section 7).
     private static func mayBeTold(_ url: String) -> Bool {
         let host = FamilyEndpoint.host(of: url)
         return url.hasPrefix("https://") || FamilyEndpoint.isThisMachine(host)
             || ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "[::1]"].contains(host)
     }
 
-    /// The instance metadata service: version 2, or 1 where a token is refused or does not come so far as here (a container's
-    /// network is one hop too many).
+    /// The instance metadata service: version 2, or 1 where the request for a token is refused or its answer does not arrive (a
+    /// container's network is one hop too many).
     func fromMachine() async throws(ObjectStoreError) -> Credentials? {
         guard variables["AWS_EC2_METADATA_DISABLED"]?.lowercased() != "true" else { return nil }
         let values = sources.profiles.profiles[sources.section] ?? [:]
@@ -83,7 +83,7 @@ struct AWSServices: Sendable {
 
     // MARK: The token service
 
-    /// AssumeRoleWithWebIdentity (AWS STS API reference), which is not signed.
+    /// AssumeRoleWithWebIdentity (AWS STS API reference), a request that is not signed.
     func webIdentity(
         file: String, role: String, session: String?, origin: String
     ) async throws(ObjectStoreError) -> FoundCredentials {
@@ -95,7 +95,7 @@ struct AWSServices: Sendable {
         return FoundCredentials(try await ask(items, signedWith: nil), origin)
     }
 
-    /// A role and what a profile says of it.
+    /// A role and a profile's settings for it.
     struct Role: Sendable {
         var arn: String
         var session: String?

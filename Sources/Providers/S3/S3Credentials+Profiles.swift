@@ -4,12 +4,12 @@ import FoundationEssentials
 import HTTP
 import ObjectStorage
 
-/// The chain of one profile as botocore has it: a role with its source, a web identity, a sign-on, keys of the credentials
+/// The sources of one profile in botocore's order: a role with its source, a web identity, a sign-on, keys of the credentials
 /// file, a program, keys of the other file.
 extension S3Credentials {
     private static let places = "~/.aws/credentials or ~/.aws/config"
 
-    /// Returns the credentials of the named profile, or of `default`; nil if it names none.
+    /// Returns the credentials of the named profile, or of `default`; nil if the profile has none.
     func fromProfile(_ services: AWSServices) async throws(ObjectStoreError) -> FoundCredentials? {
         let profiles = profiles
         if let chosen = chosenProfile, chosen != "default", profiles.profiles[chosen] == nil {
@@ -27,23 +27,23 @@ extension S3Credentials {
     }
 }
 
-/// A profile, and the profiles that it gets its credentials from.
+/// A profile, and the profiles that it takes its credentials from.
 struct AWSProfileChain: Sendable {
     let sources: S3Credentials
     let profiles: AWSProfiles
     let services: AWSServices
 
-    /// Whether the profile is for a role that another source's credentials assume.
+    /// Whether the profile is for a role that is assumed with another source's credentials.
     func hasRole(_ name: String) -> Bool {
         let values = profiles.profiles[name]
         return values?["role_arn"] != nil && values?["web_identity_token_file"] == nil
     }
 
-    /// `former` are the profiles whose source this one is.
+    /// `former` are the profiles that use this one as their source.
     func find(_ name: String, after former: [String]) async throws(ObjectStoreError) -> FoundCredentials? {
         guard let values = profiles.profiles[name] else { return nil }
         let hasKeys = values["aws_access_key_id"] != nil || values["aws_secret_access_key"] != nil
-        // The keys of a source come before its role; so do those of a profile that is its own source.
+        // A source's keys precede its role, also when a profile is its own source.
         if hasRole(name), former.isEmpty || !hasKeys { return try await assumedRole(name, values, after: former) }
         if let file = values["web_identity_token_file"] {
             guard let role = values["role_arn"] else {
@@ -140,7 +140,7 @@ struct AWSProfileChain: Sendable {
 
     // MARK: Sign-on
 
-    /// What `aws sso login` leaves.
+    /// The token file of `aws sso login`.
     private struct Token: Decodable {
         var accessToken: String
         var expiresAt: String
@@ -158,7 +158,7 @@ struct AWSProfileChain: Sendable {
         var roleCredentials: Keys
     }
 
-    /// GetRoleCredentials (AWS IAM Identity Center portal API) with the token that the last `aws sso login` left.
+    /// GetRoleCredentials (AWS IAM Identity Center portal API) with the token of the last `aws sso login`.
     private func signedOn(
         _ name: String, _ own: AWSProfiles.Values
     ) async throws(ObjectStoreError) -> Credentials {

@@ -2,21 +2,21 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// Where S3's users keep their credentials, in botocore's order after our own variables (s3.md section 7).
+/// The places where S3's users keep their credentials, in botocore's order, after pailfs's own variables (s3.md section 7).
 ///
-/// A source that was chosen, or that has credentials of another kind than keys, is used or refused with the remedy. pailfs does not
-/// take the next source instead: its credentials may belong to another account.
+/// A source that was chosen, or that has credentials of another kind than keys, is used, or an error gives the remedy. pailfs
+/// does not take the next source instead: its credentials may belong to another account.
 package struct S3Credentials: Sendable {
     let variables: CredentialVariables
     /// nil takes `AWS_PROFILE`, or `default`.
     let profile: String?
     private let bucket: String
     private let statedRegion: String?
-    /// The text of a file; nil when there is none that can be read.
+    /// The text of a file; nil when it cannot be read.
     let text: @Sendable (String) -> String?
 
     /// `profile` is the section of the AWS files; nil takes `AWS_PROFILE` or `default`. `region` is that of the mount, for
-    /// services whose region nothing else tells.
+    /// credential services without a region of their own.
     package init(
         environment: [String: String], profile: String?, bucket: String, region: String? = nil,
         text: @escaping @Sendable (String) -> String? = CredentialFiles.readText
@@ -26,7 +26,7 @@ package struct S3Credentials: Sendable {
         statedRegion = region
     }
 
-    /// What signs requests with what `find` gives.
+    /// A provider with the credentials of `find`.
     package func provider(engine: HTTPEngine, time: any TimeSource) -> any CredentialsProvider {
         RenewingCredentials(time: time) { () async throws(ObjectStoreError) in
             try await find(engine, time)?.credentials
@@ -41,7 +41,7 @@ package struct S3Credentials: Sendable {
         {
             return found
         }
-        // A named profile is a choice; variables of the shell are only there.
+        // A named profile is deliberate; the shell's variables may be set by chance.
         if profile == nil, let found = try fromVariables() { return found }
         let services = AWSServices(engine: engine, time: time, sources: self)
         if let found = try await fromProfile(services) { return found }
@@ -58,19 +58,19 @@ package struct S3Credentials: Sendable {
             "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", ["AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"])
     }
 
-    /// The region that the environment or the profile names.
+    /// The region, from the environment or the profile.
     package var region: String? {
         variables["AWS_REGION"] ?? variables["AWS_DEFAULT_REGION"]
             ?? profiles.profiles[section]?["region"].flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// Of a service that gives out credentials.
+    /// The region of a service that issues credentials.
     var serviceRegion: String? { region ?? statedRegion }
 
-    /// The endpoint that the environment or the profile names.
+    /// The endpoint, from the environment or the profile.
     package var endpoint: String? { endpoint(of: "s3") ?? specialEndpoint }
 
-    /// Amazon's own hosts for FIPS and for IPv6, where the environment or the profile wants them.
+    /// Amazon's own hosts for FIPS, IPv6 or acceleration, where the environment or the profile asks for them.
     private var specialEndpoint: String? {
         let values = profiles.profiles[section] ?? [:]
         func isSet(_ texts: String?...) -> Bool { texts.lazy.compactMap(\.self).first?.lowercased() == "true" }
@@ -78,7 +78,7 @@ package struct S3Credentials: Sendable {
         let dual = isSet(
             variables["AWS_USE_DUALSTACK_ENDPOINT"], values["s3.use_dualstack_endpoint"],
             values["use_dualstack_endpoint"])
-        // The account's own requests, and buckets whose name does not fit in front of the host, go elsewhere.
+        // The account's own requests, and buckets whose name does not fit in front of the host, use other hosts.
         if isSet(values["s3.use_accelerate_endpoint"]), !bucket.isEmpty, !bucket.contains(".") {
             return "https://s3-accelerate\(dual ? ".dualstack" : "").amazonaws.com"
         }
@@ -88,21 +88,21 @@ package struct S3Credentials: Sendable {
             + (region.hasPrefix("cn-") ? ".cn" : "")
     }
 
-    /// The same for any service, by its name in a `services` section.
+    /// The endpoint of any service, by its name in a `services` section.
     func endpoint(of service: String) -> String? {
         guard variables["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"]?.lowercased() != "true" else { return nil }
         let own = variables["AWS_ENDPOINT_URL_\(service.uppercased())"]
         return own ?? variables["AWS_ENDPOINT_URL"] ?? profiles.endpoint(of: service, profile: section)
     }
 
-    /// The file of certificates that the environment or the profile names.
+    /// The file of certificates, from the environment or the profile.
     package var authorities: (path: String, origin: String)? {
         if let path = variables["AWS_CA_BUNDLE"] { return (expanded(path), "AWS_CA_BUNDLE") }
         let named = profiles.profiles[section]?["ca_bundle"].flatMap { $0.isEmpty ? nil : $0 }
         return named.map { (expanded($0), "ca_bundle of the profile \(section)") }
     }
 
-    /// Where the profile wants the bucket's name; nil where it says nothing.
+    /// The profile's addressing of buckets; nil where it sets none.
     package var addressing: FamilyProfile.Addressing? {
         switch profiles.profiles[section]?["s3.addressing_style"]?.lowercased() {
         case "path": .path
@@ -111,7 +111,7 @@ package struct S3Credentials: Sendable {
         }
     }
 
-    /// For `ToolSetting`: the environment, and what the files say of the profile.
+    /// For `ToolSetting`: the environment, and the profile's values.
     package var toolSettings: [ToolSetting.Source] {
         [
             ToolSetting.Source(.variable, "", variables.environment),
@@ -138,7 +138,7 @@ package struct S3Credentials: Sendable {
         AWSProfiles(config: configFile.flatMap { text($0) }, credentials: credentialsFile.flatMap { text($0) })
     }
 
-    /// Files may name the home directory in the shell's way.
+    /// Expands `~/` in a path, as a shell does.
     func expanded(_ path: String) -> String {
         guard path.hasPrefix("~/"), let home = variables.home else { return path }
         return home + path.dropFirst()
@@ -148,7 +148,7 @@ package struct S3Credentials: Sendable {
         [variables.home.map { $0 + "/.passwd-s3fs" }, "/etc/passwd-s3fs"].compactMap(\.self)
     }
 
-    /// Where credentials are looked for, for messages.
+    /// The files that are searched for credentials, for messages.
     package var files: [String] {
         [credentialsFile, configFile].compactMap(\.self) + (chosenProfile == nil ? passwordFiles : [])
     }

@@ -1,14 +1,14 @@
 import ObjectStorage
 
-/// The members of the family that speak S3 itself.
+/// The members of the family with the S3 protocol itself.
 extension FamilyProfile {
     private static func s3(_ name: String, _ configure: (inout FamilyProfile) -> Void = { _ in }) -> FamilyProfile {
         var profile = FamilyProfile(name: name, signer: SigV4Signer(), endpoints: S3EndpointRules())
         profile.region = "us-east-1"
         profile.encryptionContextHeader = "server-side-encryption-context"
-        // Servers that do not know it copy all the same: MinIO and Ceph look at the source's conditions only.
+        // Servers without this condition ignore it: MinIO and Ceph check only the conditions on the source.
         profile.capabilities.copyCondition = false
-        // Nor do all of them heed those of a completion: older ones of both replace what is there.
+        // Older versions of both also ignore the conditions of a completion, and replace the object.
         profile.capabilities.completionCondition = false
         profile.capabilities.surplusParts = false
         profile.capabilities.accessControl = true
@@ -24,13 +24,13 @@ extension FamilyProfile {
 
     private static func ofAnyMaker(_ profile: inout FamilyProfile) {
         profile.isOfAnyMaker = true
-        // Ceph copies whatever version is there.
+        // Ceph ignores the condition and copies the present version.
         profile.capabilities.copySourceCondition = false
         // MinIO and Garage refuse keys that are not UTF-8, moto loses those with a line break.
         profile.capabilities.keyRules.untried = Set(KeyKind.allCases)
         profile.capabilities.keyRules.longestTried = 512
         profile.capabilities.longestTriedValue = 256
-        // What OpenStack Swift says of values over 256 bytes.
+        // OpenStack Swift's message for values over 256 bytes.
         profile.errorMessages = [("Metadata value longer than ", .metadataTooLarge)]
     }
 
@@ -44,7 +44,7 @@ extension FamilyProfile {
         profile.capabilities.prices = .amazonS3
     }
 
-    /// Anything that speaks S3: SeaweedFS, MinIO, Ceph, and everything not known by its host.
+    /// Any other server with the S3 protocol: SeaweedFS, MinIO, Ceph, and hosts that are not known.
     package static let generic = s3("generic", ofAnyMaker)
 
     package static let minio = s3("minio", ofAnyMaker)
@@ -67,8 +67,8 @@ extension FamilyProfile {
 
     package static let gcs = s3("gcs") { profile in
         profile.region = "auto"
-        // Otherwise objects stored as gzip come unpacked and whole, whatever was asked for (Cloud Storage, "Transcoding of
-        // gzip-compressed files"). Nothing here unpacks what comes.
+        // Otherwise objects stored as gzip come decompressed and whole, whatever the range (Cloud Storage, "Transcoding of
+        // gzip-compressed files"). pailfs does not decompress bodies.
         profile.readHeaders = [("Accept-Encoding", "gzip")]
         // Writes have x-goog-if-generation-match instead, and ignore these (Cloud Storage XML API, "HTTP headers").
         profile.capabilities.putIfAbsent = false
@@ -90,7 +90,7 @@ extension FamilyProfile {
 
     private static let speakingS3 = [aws, generic, minio, ceph, r2, gcs, scaleway]
 
-    /// The one of these that is called `name`.
+    /// The profile with this name.
     package static func s3(named name: String) -> FamilyProfile? { speakingS3.first { $0.name == name } }
 
     /// The profile of an endpoint of S3, or the generic one; nil is Amazon's.

@@ -18,8 +18,7 @@ package final class SigV4Signer: RequestSigner {
     package let longestLifetime: Duration? = .seconds(7 * 86_400)
     package let needsRegion = false
 
-    /// Adds date, payload digest, token and `Authorization`. Every header already there is signed but those that proxies
-    /// change.
+    /// Adds date, payload digest, token and `Authorization`. Signs every header that is set, except those that proxies change.
     package func sign(_ headers: inout HTTPHeaders, _ request: SignedRequest, with credentials: Credentials) {
         let date = request.time.iso8601Basic
         headers["x-amz-date"] = date
@@ -82,7 +81,7 @@ package final class SigV4Signer: RequestSigner {
         return (lines, names.joined(separator: ";"))
     }
 
-    /// Without spaces at the ends, inner runs of them as one.
+    /// Removes spaces at the ends, and reduces inner runs of them to one.
     private static func trimmed(_ value: String) -> String {
         value.split(separator: " ").joined(separator: " ")
     }

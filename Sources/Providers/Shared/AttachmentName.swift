@@ -1,6 +1,7 @@
 import ObjectStorage
 
-/// The name in `Content-Disposition: attachment; filename=NAME`, for stores whose URLs can carry nothing else of a header.
+/// The name in `Content-Disposition: attachment; filename=NAME`, for stores whose URLs can set nothing else of the answer's
+/// headers.
 enum AttachmentName {
     /// The one header that such a URL can set; nil where the request sets none. Throws `.notSupported` for any other.
     static func of(_ request: PresignRequest) throws(ObjectStoreError) -> String? {
@@ -13,7 +14,7 @@ enum AttachmentName {
         return name
     }
 
-    /// nil where the value says anything else. A quoted name has no escapes in it. RFC 6266, section 4.1
+    /// nil for any other value. A quoted name may not contain escapes. RFC 6266, section 4.1
     private static func parse(_ value: String) -> String? {
         let parts = value.split(separator: ";", maxSplits: 1).map { trimmed($0) }
         guard parts.count == 2, parts[0].lowercased() == "attachment", parts[1].lowercased().hasPrefix("filename=")

@@ -9,7 +9,7 @@ struct BodyDigests {
     var sha256: [UInt8]?
     var crc64: [UInt8]?
 
-    /// Reads `source` once. Blocks on local bytes, so it runs on the worker pool. `crc` is the empty one wanted.
+    /// Reads `source` once. Blocks on local reads, so it runs on the worker pool. `crc` is an empty digest of the wanted kind.
     init(of source: any ByteSource, sha256 wantsSHA: Bool, crc64 crc: (any Digest)?) throws(ByteTransferError) {
         var md5 = MD5()
         var sha = SHA256()
@@ -25,9 +25,10 @@ struct BodyDigests {
     }
 }
 
-/// Passes a whole object on to another sink and computes the digest that its headers promise, chosen when they arrive.
+/// Passes a whole object on to another sink and computes the digest that the headers announce; its kind is chosen when they
+/// arrive.
 ///
-/// Its mutex is held while bytes pass through, by the transport's one thread.
+/// Locks: the mutex is held while bytes pass through, by the transport's one thread.
 final class VerifyingSink: ByteSink {
     private struct State {
         var promise: ContentChecksum?
@@ -40,10 +41,10 @@ final class VerifyingSink: ByteSink {
     private let most: Int64?
     private let state = Mutex(State())
 
-    /// `most` is how many bytes were asked for, where that is known: more do not pass.
+    /// `most` is the number of requested bytes, if known: no more are passed on.
     init(_ target: any ByteSink, atMost most: Int64? = nil) { (self.target, self.most) = (target, most) }
 
-    /// Carries out the transfer into this sink. A body that goes on past what was asked for is the store's fault.
+    /// Runs the transfer into this sink. A body with more bytes than requested is an error of the store.
     func bounding<Answer>(
         _ key: ObjectKey, _ transfer: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
@@ -55,7 +56,7 @@ final class VerifyingSink: ByteSink {
         }
     }
 
-    /// Called when the headers are there, before the first byte.
+    /// Call it when the headers have arrived, before the first byte.
     func expect(_ promise: ContentChecksum?) {
         state.withLock { state in
             state.promise = promise
@@ -85,7 +86,7 @@ final class VerifyingSink: ByteSink {
         target.restart()
     }
 
-    /// Whether everything received is what was promised; true when nothing was.
+    /// Whether the received bytes have the announced checksum; true when there is none.
     var isKept: Bool {
         state.withLock { state in
             guard let promise = state.promise, let digest = state.digest else { return true }

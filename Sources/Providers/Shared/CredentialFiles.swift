@@ -1,16 +1,15 @@
 import Basics
 
-/// Reading of the small files in which people keep credentials.
+/// Reads the small files in which users keep credentials.
 package enum CredentialFiles {
-    /// The text of a file, or of what a symbolic link leads to, up to a MiB; nil when there is none that can be read.
+    /// The text of a file, or of a symbolic link's target, up to a MiB; nil when it cannot be read.
     package static func readText(_ path: String) -> String? {
         guard let file = try? File(path, followsLinks: true), let bytes = try? file.read(0..<min(file.size, 1 << 20))
         else { return nil }
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Why a file that says where requests go is not to be believed; nil for one of this user
-    /// or root, or none.
+    /// Why a file that names the servers for requests is not trusted; nil for a file of this user or root, and for a missing one.
     static func reasonForDistrust(of path: String) -> String? {
         guard let file = try? File(path, followsLinks: true), let status = try? LocalFileStatus(of: file) else {
             return nil
@@ -21,9 +20,9 @@ package enum CredentialFiles {
         return status.permissions & 0o002 == 0 ? nil : "is writable by other users; run chmod o-w \(path)"
     }
 
-    /// INI as Python's configparser and botocore read it: sections, `name = value` or `name: value`, whole-line comments;
-    /// names in lower case. A line that is indented more than the name above it belongs to that: `a = b` below `s3 =` is
-    /// `s3.a`; other lines there are ignored. A file whose lines all have the same indentation is read like one without.
+    /// INI as Python's configparser and botocore read it: sections, `name = value` or `name: value`, whole-line comments; names
+    /// in lower case. A line that is indented more than the name above it belongs to that name: `a = b` below `s3 =` is `s3.a`;
+    /// other indented lines are ignored. A file whose lines all have the same indentation is read like one without.
     static func sections(_ text: String) -> [String: [String: String]] {
         var sections: [String: [String: String]] = [:]
         var current: String?

@@ -2,10 +2,10 @@ import Basics
 import FoundationEssentials
 import ObjectStorage
 
-/// A program of the user's that prints credentials: `credential_process` of Amazon's files, `process_command` of `aliyun`.
+/// A program of the user that prints credentials: `credential_process` of Amazon's files, `process_command` of `aliyun`.
 struct CredentialProgram: Sendable {
     let command: String
-    /// What names it, for messages: the setting and its profile.
+    /// The setting that names it, and its profile, for messages.
     let setting: String
     let environment: [String: String]
     private static let limit = Duration.seconds(60)
@@ -35,7 +35,7 @@ struct CredentialProgram: Sendable {
         }
     }
 
-    /// The document that Amazon's tools expect of it.
+    /// The document that Amazon's tools expect from the program.
     private struct Answer: Decodable {
         var version: Int?
         var id: String

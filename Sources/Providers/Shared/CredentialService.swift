@@ -3,16 +3,16 @@ import FoundationEssentials
 import HTTP
 import ObjectStorage
 
-/// A small HTTP service that gives out credentials: of a cloud's machine, a container's host, or a token service.
+/// A small HTTP service that issues credentials: of a cloud's machine, a container's host, or a token service.
 ///
-/// Never asked through a proxy when it is one of this machine's own (`isLocal`), and not for long.
+/// A service of this machine (`isLocal`) is never called through a proxy, and with a short timeout.
 struct CredentialService: Sendable {
     let engine: HTTPEngine
-    /// Where messages say that the answer came from.
+    /// The service's name in messages.
     let name: String
     var isLocal = true
 
-    /// What services answer in JSON, in the words of whichever provider.
+    /// The services' answer in JSON, with the member names of all providers.
     private struct Answer: Decodable {
         var code: String?
         var message: String?
@@ -47,7 +47,7 @@ struct CredentialService: Sendable {
             case response = "Response"
         }
 
-        /// A class, as a struct cannot hold itself.
+        /// A class, as a struct cannot contain itself.
         final class Box: Decodable {
             let answer: Answer
             init(from decoder: any Decoder) throws { answer = try Answer(from: decoder) }
@@ -90,7 +90,7 @@ struct CredentialService: Sendable {
         String(decoding: try await ask(method, url, headers), as: UTF8.self).trimmed
     }
 
-    /// Credentials from a document, in whatever words.
+    /// Credentials from a document with any provider's member names.
     func credentials(_ body: [UInt8]) throws(ObjectStoreError) -> Credentials {
         guard let whole = try? JSONDecoder().decode(Answer.self, from: Data(body)) else {
             throw unusable("is not valid JSON")
@@ -113,7 +113,7 @@ struct CredentialService: Sendable {
             .malformedAnswer, .checkAccess, code: "CredentialService", message: "the answer of \(name) \(reason)")
     }
 
-    /// What `ask` makes of a service that is asked on the chance that it is there: nil when it is not.
+    /// The result of `ask` for a service that may not exist: nil when it does not.
     static func ifThere(
         _ ask: () async throws(ObjectStoreError) -> Credentials?
     ) async throws(ObjectStoreError) -> Credentials? {

@@ -3,14 +3,14 @@ package import ObjectStorage
 
 /// The file of the option credentials-file: credentials in one form for every store.
 ///
-/// A line is `NAME=value` with a variable that the environment could have, or `ID:SECRET` or `bucket:ID:SECRET` as s3fs has
-/// them. `#` and `;` begin comments. A file may serve several stores. It is read again whenever credentials are looked for, so
-/// that a file that was replaced counts while the bucket is mounted. No message shows a line of it.
+/// A line is `NAME=value` with a variable that the environment could have, or `ID:SECRET` or `bucket:ID:SECRET` as s3fs has them.
+/// `#` and `;` begin comments. A file may serve several stores. It is read again at every search for credentials, so that a
+/// replaced file is used while the bucket is mounted. No message shows a line of it.
 package struct CredentialsFile: Sendable {
-    /// What it sets; for `scheme` it has credentials.
+    /// The variables it sets, among them credentials for `scheme`.
     package let variables: [String: String]
 
-    /// Variables of each store, by how their names begin.
+    /// Prefixes of each store's variables.
     private static let beginnings: [BucketURL.Scheme: [String]] = [
         .s3: ["AWS_"], .oss: ["OSS_", "OSSUTIL_", "ALIBABA_CLOUD_"],
         .cos: ["TENCENTCLOUD_", "COS_", "COSACCESSKEYID", "COSSECRETACCESSKEY", "TCCLI_", "TKE_"],
@@ -19,12 +19,12 @@ package struct CredentialsFile: Sendable {
     private static let own: Set<String> = [
         "PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY", "PAILFS_SESSION_TOKEN", "PAILFS_TEMP_URL_KEY",
     ]
-    /// Parts of names that have to do with who asks, unlike a region or an endpoint.
+    /// Parts of the names of variables for credentials, unlike those for a region or an endpoint.
     private static let ofIdentity = [
         "KEY", "SECRET", "PROFILE", "TOKEN", "FILE", "ROLE", "URI", "USER", "CONFIG", "METADATA",
     ]
 
-    /// Reads the file. Throws with the remedy when it cannot be used, or others may read or write it.
+    /// Reads the file. Throws, with the remedy, when it cannot be used, or when other users can read or write it.
     package init(_ path: String, for scheme: BucketURL.Scheme, bucket: String) throws(ObjectStoreError) {
         let (bytes, status): ([UInt8], LocalFileStatus)
         do throws(FileError) {
@@ -79,7 +79,7 @@ package struct CredentialsFile: Sendable {
         self.variables = variables
     }
 
-    /// The environment with the file's variables in place of all that it says of credentials.
+    /// The environment with all its credential variables replaced by the file's.
     package func applied(to environment: [String: String]) -> [String: String] {
         environment.filter { !Self.isKnown($0.key) }.merging(variables) { $1 }
     }
@@ -95,7 +95,7 @@ package struct CredentialsFile: Sendable {
         return rest.isEmpty || rest == "CLOUD" || ofIdentity.contains { rest.contains($0) }
     }
 
-    /// `NAME=value`, as a shell or a service manager reads it: `export` in front, or quotes around the value, are left out.
+    /// `NAME=value`, as a shell or a service manager reads it: `export` in front and quotes around the value are dropped.
     private static func variable(_ line: Substring) -> (name: String, value: String)? {
         let line = line.hasPrefix("export ") ? line.dropFirst(7).drop(while: \.isWhitespace) : line
         guard let equals = line.firstIndex(of: "=") else { return nil }

@@ -3,21 +3,21 @@ import Digests
 import ObjectStorage
 import Synchronization
 
-/// What the ETags of a server are that look like an MD5.
+/// Whether a server's ETags with the form of an MD5 are one.
 enum ETagKind { case md5, opaque }
 
-/// A store that learns from its server what those ETags are.
+/// A store that learns from its server whether those ETags are MD5s.
 protocol ETagStore: ObjectStore {
-    /// nil while neither what was written nor what was read has shown it.
+    /// nil until a write or a read has shown it.
     var etagKind: ETagKind? { get }
     func learn(_ kind: ETagKind)
-    /// The MD5 of the bytes that the store has; nil when these credentials do not read them.
+    /// The MD5 of the stored bytes; nil when these credentials cannot read them.
     func storedMD5(_ key: ObjectKey, _ etag: ETag) async throws(ObjectStoreError) -> [UInt8]?
 }
 
 extension ETagStore {
-    /// Whether the ETag of an object that was read need not be its MD5, because those of others beside it are none either.
-    /// Where this process has written, or one ETag is an MD5, all are.
+    /// Whether the ETag of an object that was read need not be its MD5, because those of objects beside it are not either. If
+    /// this process has written, or one ETag is an MD5, all are.
     func makesOpaqueETags(besides key: ObjectKey) async throws(ObjectStoreError) -> Bool {
         if let known = etagKind { return known == .opaque }
         let kind = try await showETags(besides: key)
@@ -25,7 +25,7 @@ extension ETagStore {
         return kind == .opaque
     }
 
-    /// What the objects beside `key` show, at most three of which are read; nil when they show nothing. One MD5 proves that all are.
+    /// What the ETags of objects beside `key` show, at most three of which are read; nil if nothing. One MD5 proves that all are.
     private func showETags(besides key: ObjectKey) async throws(ObjectStoreError) -> ETagKind? {
         let largest: Int64 = 64 << 20
         let end = key.bytes.bytes.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
@@ -49,7 +49,7 @@ extension ETagStore {
     }
 }
 
-/// Computes the MD5 of a body. A leaf lock.
+/// Computes the MD5 of a body. Locks: a leaf.
 final class MD5Sink: ByteSink {
     private let state = Mutex(MD5())
 

@@ -4,11 +4,11 @@ package import ObjectStorage
 
 /// The buckets of an account at a store of the family (ListBuckets: s3.md section 4.1, oss.md 4.10, cos.md 4.12).
 ///
-/// Holds nothing but the way to ask. Each page is one request.
+/// Has no state but the service. Each page is one request.
 package struct FamilyDirectory: BucketDirectory {
     private let service: FamilyStore
 
-    /// `settings` are those of the buckets; which one they name does not matter.
+    /// `settings` are those of any bucket; its name is not used.
     package init(
         _ settings: FamilyStore.Settings, credentials: any CredentialsProvider, engine: HTTPEngine,
         time: any TimeSource
@@ -30,7 +30,7 @@ package struct FamilyDirectory: BucketDirectory {
             let response = try await service.send(call)
             let page = try service.read(call, response) { body throws(XMLError) in try FamilyDocuments.buckets(body) }
             entries += page.buckets.compactMap(entry)
-            // S3 has no element that says whether there is more: the token does.
+            // S3 has no element for whether more follow: the token shows it.
             guard page.isTruncated || page.next != nil, let marker = page.next, !marker.isEmpty else { break }
             guard marker != next else {
                 throw service.malformed(call, response, "the list of buckets does not advance")
@@ -48,7 +48,7 @@ package struct FamilyDirectory: BucketDirectory {
             region = String(text.dropFirst(profile.locationPrefix.count))
         }
         region = region.flatMap { FamilyEndpoint.isRegion($0) ? $0 : nil }
-        // The listing names the provider's public hosts. Whoever came through another door goes on through it.
+        // The listing has the provider's public hosts. A mount with another endpoint continues to use that one.
         let host = service.settings.endpoint.map { FamilyEndpoint.host(of: $0) }
         let endpoint: String? =
             if let host, !profile.endpoints.owns(host) {

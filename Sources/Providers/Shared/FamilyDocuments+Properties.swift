@@ -8,8 +8,8 @@ extension FamilyDocuments {
         var access = AccessControl()
     }
 
-    /// `AccessControlPolicy`. OSS has one word where the others have grants; of those, what is the same as a canned list
-    /// is told as one.
+    /// `AccessControlPolicy`. OSS has one word in it, other stores have grants; grants that equal a canned list are returned as
+    /// one.
     static func policy(_ body: [UInt8]) throws(XMLError) -> Policy {
         var policy = Policy()
         var word = ""
@@ -67,7 +67,7 @@ extension FamilyDocuments {
         return word.isEmpty ? nil : .word(word)
     }
 
-    /// The canned list that these grants are, when they are one.
+    /// The canned list that equals these grants, if there is one.
     private static func canned(_ policy: Policy) -> String? {
         let others = policy.access.grants.filter { $0.grantee != .user(id: policy.owner) }
         if others.isEmpty { return "private" }
@@ -141,7 +141,7 @@ extension FamilyDocuments {
         return tags
     }
 
-    /// OSS's `BucketStat`; nil when it tells no figures.
+    /// OSS's `BucketStat`; nil when it has no figures.
     static func usage(_ body: [UInt8]) throws(XMLError) -> BucketUsage? {
         var found: [String: String] = [:]
         var reader = XMLReader(body)
@@ -152,7 +152,7 @@ extension FamilyDocuments {
         return BucketUsage(bytes: bytes, objects: count)
     }
 
-    /// Whether versioning is on, or has been.
+    /// Whether versioning is or was enabled.
     static func hasVersions(_ body: [UInt8]) throws(XMLError) -> Bool {
         var found: [String: String] = [:]
         var reader = XMLReader(body)
@@ -189,7 +189,7 @@ extension FamilyDocuments {
         return answer
     }
 
-    /// The children that are text, by name.
+    /// The children that contain text, by name.
     private static func fields(_ reader: inout XMLReader) throws(XMLError) -> [String: String] {
         var fields: [String: String] = [:]
         try reader.elements { reader, name throws(XMLError) in

@@ -1,13 +1,13 @@
 import Basics
 import ObjectStorage
 
-/// Answer documents of the family read into our values, as far as members differ by what these fields say.
+/// Parses the family's answer documents; these fields say how the members' documents differ.
 struct FamilyDocuments: Sendable {
     /// In encoded listings `+` is a space.
     let plusIsSpace: Bool
     /// In encoded listings the continuation token is encoded too.
     var encodesTokens = false
-    /// Left out of what is told of objects.
+    /// The class that is omitted from an object's properties.
     let standardClass: String
 
     struct List {
@@ -31,25 +31,25 @@ struct FamilyDocuments: Sendable {
         var nextUpload: String?
     }
 
-    /// What a copy, part copy or complete answers: its outcome, or the error in a 200.
+    /// The answer to a copy, part copy or completion: its outcome, or the error in a 200.
     enum Outcome {
-        /// Without an ETag where the store does not tell it: Ceph, of an upload that was completed before.
+        /// Without an ETag where the answer has none: Ceph, for an upload that was completed before.
         case done(etag: ETag?, modified: Timestamp?)
         case failed(FamilyErrors.Document)
-        /// No document at all: nothing is known.
+        /// No document at all: the outcome is unknown.
         case unknown
     }
 
     /// A listing of either version.
     func list(_ body: [UInt8]) throws(XMLError) -> List {
         var list = List()
-        // The encoding may be told after the first key, so decoding waits.
+        // The element with the encoding may follow the first key, so keys are decoded at the end.
         var objects: [Object] = []
         var prefixes: [ByteString] = []
         var isEncoded = false
         var reader = XMLReader(body)
         try reader.root { reader, root throws(XMLError) in
-            // Whatever else it is, nothing in it would look like an empty directory.
+            // Any other document would look like an empty directory.
             guard root == "ListBucketResult" else { throw reader.error("<\(root)> is not a listing") }
             try reader.elements { reader, name throws(XMLError) in
                 switch name {
@@ -69,7 +69,7 @@ struct FamilyDocuments: Sendable {
         }
         list.page.objects = objects.compactMap { object in
             let key = decode(object.key, isEncoded)
-            // Without a length that there can be it is no file, and the others are listed all the same.
+            // An object with an impossible length is left out, so that the others are listed all the same.
             guard !key.isEmpty, let size = object.size else { return nil }
             return ListedObject(
                 key: ObjectKey(key),
@@ -115,13 +115,13 @@ struct FamilyDocuments: Sendable {
         return ByteString(bytes)
     }
 
-    /// nil for what is no length: it must not pass for that of an empty object.
+    /// nil for an invalid length: it must not count as that of an empty object.
     private static func size(_ text: String) -> Int64? {
         if text.isEmpty { return 0 }
         return Int64(text).flatMap { $0 >= 0 ? $0 : nil }
     }
 
-    /// COS writes it in either case.
+    /// COS writes the boolean in either case.
     static func isTrue(_ reader: inout XMLReader) throws(XMLError) -> Bool {
         try reader.text().lowercased() == "true"
     }

@@ -2,7 +2,7 @@ import Basics
 import HTTP
 import ObjectStorage
 
-/// Where a bucket's requests go: origin, base path, and whether the bucket is in the host, in the path, or nowhere.
+/// The address of a bucket's requests: origin, base path, and whether the bucket is in the host, in the path, or in neither.
 struct FamilyEndpoint: Sendable, Hashable {
     let origin: HTTPOrigin
     /// Path before the bucket, without a slash at its end; usually empty.
@@ -11,7 +11,7 @@ struct FamilyEndpoint: Sendable, Hashable {
     let bucket: String?
     let addressing: FamilyProfile.Addressing
 
-    /// `endpoint` is a URL or a bare host; nil is the provider's of the region. Throws with the remedy in the message.
+    /// `endpoint` is a URL or a bare host; nil is the provider's host for the region. The error gives the remedy.
     init(
         _ endpoint: String?, bucket: String?, region: String?, addressing: FamilyProfile.Addressing?,
         profile: FamilyProfile
@@ -31,10 +31,10 @@ struct FamilyEndpoint: Sendable, Hashable {
             origin = HTTPOrigin(isSecure: place.isSecure, host: host, port: place.port)
             return
         }
-        // An endpoint as consoles show it, with the bucket in front, means the same.
+        // Consoles show endpoints with the bucket in front.
         if profile.endpoints.owns(host), host.hasPrefix("\(bucket).") { host.removeFirst(bucket.count + 1) }
         self.bucket = bucket
-        // So does one with the bucket in its path.
+        // Or with the bucket in the path.
         var path = place.path
         let inPath = "/" + PercentEncoding.encode(bucket)
         let isInPath = addressing != .virtualHost && path.hasSuffix(inPath)
@@ -54,7 +54,7 @@ struct FamilyEndpoint: Sendable, Hashable {
             port: place.port)
     }
 
-    /// The path on the wire: base, bucket where it belongs there, and the key encoded once.
+    /// The path of a request: base, bucket for path addressing, and the key encoded once.
     func path(_ key: ObjectKey?) -> String {
         var path = basePath
         if addressing == .path, let bucket { path += "/" + PercentEncoding.encode(bucket) }
@@ -65,13 +65,13 @@ struct FamilyEndpoint: Sendable, Hashable {
     /// The host that an endpoint names; empty when it names none.
     static func host(of endpoint: String) -> String { (try? Place(endpoint))?.host ?? "" }
 
-    /// Whether a host can be reached from this machine alone: by name, or as 127.x.y.z in numbers.
+    /// Whether a host is this machine itself: by name, or as 127.x.y.z in numbers.
     static func isThisMachine(_ host: String) -> Bool {
         let labels = host.split(separator: ".", omittingEmptySubsequences: false)
         return host == "localhost" || labels.count == 4 && labels[0] == "127" && labels.allSatisfy { UInt8($0) != nil }
     }
 
-    /// Whether an answer may tell this as a region: it becomes part of a host's name, and of nothing else.
+    /// Whether an answer's text is a valid region: it becomes a part of a host's name, and must be nothing else.
     static func isRegion(_ text: String) -> Bool {
         1...63 ~= text.utf8.count
             && text.utf8.allSatisfy { byte in
@@ -84,7 +84,7 @@ struct FamilyEndpoint: Sendable, Hashable {
             }
     }
 
-    /// The endpoint with another region in the name of its host: where it stands last, as labels in front may hold it too.
+    /// The endpoint with another region in its host: the last occurrence is replaced, as labels in front may contain it too.
     static func moved(_ endpoint: String, from region: String, to other: String) -> String {
         guard let place = endpoint.range(of: host(of: endpoint)) else { return endpoint }
         let host = String(endpoint[place].reversed())
@@ -98,14 +98,14 @@ struct FamilyEndpoint: Sendable, Hashable {
         host.hasPrefix("[") || host == "localhost" || host.split(separator: ".").allSatisfy { UInt8($0) != nil }
     }
 
-    /// Names that no wildcard certificate covers take the bucket in the path.
+    /// Whether the bucket can be in the host: names that no wildcard certificate covers go into the path.
     private static func fitsHostName(_ bucket: String, isSecure: Bool) -> Bool {
         bucket.utf8.allSatisfy {
             (97...122).contains($0) || (48...57).contains($0) || $0 == 45 || ($0 == 46 && !isSecure)
         } && (3...63).contains(bucket.utf8.count)
     }
 
-    /// An endpoint taken apart.
+    /// The parts of an endpoint.
     struct Place {
         var isSecure = true
         var host: String
@@ -149,7 +149,7 @@ struct FamilyEndpoint: Sendable, Hashable {
 }
 
 extension String {
-    /// The first place where `text` stands.
+    /// The first occurrence of `text`.
     func range(of text: String) -> Range<String.Index>? {
         var start = startIndex
         while start < endIndex {

@@ -2,12 +2,12 @@ import Basics
 import HTTP
 import ObjectStorage
 
-/// Error answers of the family in our terms: the table of codes that its members share (S3 API reference, "Error
-/// responses"), and what the profile says of the member's own.
+/// Converts the family's error answers: the table of codes that its members share (S3 API reference, "Error responses"), and the
+/// profile's codes of the member itself.
 struct FamilyErrors: Sendable {
     let profile: FamilyProfile
 
-    /// What an `<Error>` document tells.
+    /// The contents of an `<Error>` document.
     struct Document: Sendable {
         var code = ""
         var message = ""
@@ -19,8 +19,8 @@ struct FamilyErrors: Sendable {
         var serverTime: String?
     }
 
-    /// The document of an error: its body, or for a HEAD what the store has in a header instead. A success with one is an error,
-    /// too: work that takes long has to answer before it fails, and proxies put their own status to a server's answer.
+    /// The document of an error: its body, or for a HEAD the header that has it instead. A success with one is an error, too: the
+    /// answer to long work begins before it fails, and proxies put their own status on a server's answer.
     func document(_ response: HTTPResponse) -> Document? {
         if response.body.isEmpty, let name = profile.headErrorHeader,
             let body = response.headers[name].flatMap({ Base64.decode($0) })
@@ -59,7 +59,7 @@ struct FamilyErrors: Sendable {
         return document
     }
 
-    /// An answer with an error status, or an error document in a 200.
+    /// The error for an answer with an error status, or with an error document in a 200.
     func error(
         _ response: HTTPResponse, _ operation: ObjectStoreError.Operation, _ key: ObjectKey?, document: Document?
     ) -> ObjectStoreError {
@@ -77,7 +77,7 @@ struct FamilyErrors: Sendable {
         return error
     }
 
-    /// What the store says, and where it says that the bucket is.
+    /// The store's message, with the region or endpoint of the bucket if the answer has one.
     private func message(
         _ response: HTTPResponse, _ document: Document?, _ kind: ObjectStoreError.Kind
     ) -> (String, ObjectStoreError.Direction?) {
@@ -137,16 +137,16 @@ struct FamilyErrors: Sendable {
         }
     }
 
-    /// HEAD answers have no document, so the status alone must do.
+    /// HEAD answers have no document, so only the status is known.
     private static func kind(status: Int, _ operation: ObjectStoreError.Operation) -> ObjectStoreError.Kind {
         switch status {
         case 304: .notModified
         case 301, 302, 307, 308: .wrongRegion
         case 403: .accessDenied
-        // A prefix below which there is nothing is an empty listing.
+        // A prefix without keys has an empty listing, not a 404.
         case 404: operation == .checkAccess || operation == .list ? .noSuchBucket : .notFound
         case 405, 501: .notSupported
-        // MinIO's 499 is that of a server that is about to go.
+        // MinIO answers 499 while it shuts down.
         case 408, 499: .interrupted
         case 409: .conflict
         case 412: .preconditionFailed

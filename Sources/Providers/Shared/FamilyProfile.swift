@@ -1,6 +1,6 @@
 package import ObjectStorage
 
-/// What one S3-shaped store does differently, as data. Shared code asks this and never which provider it is.
+/// How one S3-shaped store differs from the others, as data. Shared code reads this and never the provider's name.
 package struct FamilyProfile: Sendable {
     package enum Addressing: Sendable, Hashable {
         /// `https://host/bucket/key`
@@ -11,7 +11,7 @@ package struct FamilyProfile: Sendable {
         case customDomain
     }
 
-    /// Where the query has what is to be made of an object.
+    /// How a query carries the processing of an object.
     package enum Processing: Sendable, Hashable {
         /// As the value of this parameter.
         case parameter(String)
@@ -21,24 +21,24 @@ package struct FamilyProfile: Sendable {
 
     package enum ListVersion: Sendable, Hashable { case one, two }
 
-    /// How a write is told that nothing may be there yet.
+    /// How a write requires that no object exists at the key.
     package enum CreateOnly: Sendable, Hashable {
         /// `If-None-Match: *`
         case ifNoneMatch
-        /// This header with `true`. Without effect in buckets that have or had versioning.
+        /// This header with `true`. Ignored in buckets that have or had versioning.
         case header(String)
     }
 
-    /// What vouches for bodies besides MD5.
+    /// The checksum of bodies besides MD5.
     package enum Checksum: Sendable, Hashable {
         case none
-        /// `x-amz-checksum-crc64nvme` is sent with bodies, and asked for with reads.
+        /// `x-amz-checksum-crc64nvme` is sent with bodies and requested with reads.
         case crc64nvme
-        /// Answers tell the whole object's, or the part's, in decimal in the header of this name.
+        /// Answers have that of the whole object, or of the part, in decimal in the header of this name.
         case crc64ecma(String)
     }
 
-    /// How a copy names where it copies from.
+    /// How a copy names its source.
     package enum CopySourceForm: Sendable, Hashable {
         /// `bucket/key` after this text.
         case path(String)
@@ -46,7 +46,7 @@ package struct FamilyProfile: Sendable {
         case host
     }
 
-    /// Which names of user metadata the store takes.
+    /// The names of user metadata that the store accepts.
     package enum MetadataNames: Sendable, Hashable {
         case any
         /// Letters, digits and `-` (see `MetadataNameCodec`).
@@ -54,83 +54,83 @@ package struct FamilyProfile: Sendable {
     }
 
     package var name: String
-    /// Of headers: `x-amz-`.
+    /// The prefix of its headers: `x-amz-`.
     package var prefix = "x-amz-"
     package var signer: any RequestSigner
     package var endpoints: any EndpointRules
     package var addressing = Addressing.path
-    /// Of a host that does not tell one; nil when a region must be known.
+    /// The region for a host that does not contain one; nil when a region must be set.
     package var region: String?
-    /// Signs the question where the bucket is, for signers that must know.
+    /// Signs the request for the bucket's region, for signers that need one.
     package var locator: (any RequestSigner)?
-    /// What location answers have before the region: `oss-`.
+    /// The text before the region in the answer to that: `oss-`.
     package var locationPrefix = ""
-    /// A bucket found in another region is asked there; otherwise it is an error that names the setting.
+    /// Whether a bucket in another region is used there; otherwise that is an error that names the setting.
     package var followsRegion = true
 
     package var list = ListVersion.two
-    /// Ask for percent-encoded keys in listings; stores that mishandle it get plain ones.
+    /// Whether listings request percent-encoded keys; stores that mishandle it return plain ones.
     package var encodesListings = true
     /// In encoded listings `+` is a space (form encoding).
     package var plusIsSpace = true
     /// Encoded listings encode their continuation token too.
     package var encodesTokens = false
-    /// The store's own page is smaller than its largest, so every listing says how many it wants.
+    /// The store's default page is smaller than its largest, so every listing sets the page size.
     package var namesPageSize = false
 
     package var checksum = Checksum.none
-    /// An ETag of 32 hexadecimal digits is the MD5 of the content.
+    /// Whether an ETag of 32 hexadecimal digits is the MD5 of the content.
     package var etagIsMD5 = true
     package var createOnly = CreateOnly.ifNoneMatch
-    /// Servers of many makers speak this: what one answers is believed after a second look has confirmed it.
+    /// Whether many different servers have this profile: an answer is trusted once a second request has confirmed it.
     package var isOfAnyMaker = false
-    /// Sent with every HEAD and GET of an object.
+    /// Headers of every HEAD and GET of an object.
     package var readHeaders: [(name: String, value: String)] = []
-    /// Sent with every ranged read.
+    /// Headers of every ranged read.
     package var rangeHeaders: [(name: String, value: String)] = []
     package var copySource = CopySourceForm.path("")
-    /// Some objects are refused as sources of copies: they are read and written instead.
+    /// Whether the store refuses to copy some objects: they are read and written instead.
     package var carriesUncopyable = false
-    /// Values of the metadata directive.
+    /// The value of the metadata directive that replaces headers.
     package var replaceDirective = "REPLACE"
-    /// Sent when headers are replaced, so that tags stay.
+    /// The value of the tagging directive that keeps the tags when headers are replaced.
     package var keepTagsDirective: String?
-    /// Copies forget the ACL, so it is read and restated when headers are replaced.
+    /// Whether copies lose the ACL, so that it is read and restated when headers are replaced.
     package var restatesACL = false
     package var metadataNames = MetadataNames.any
-    /// The class that objects have when nothing is said, left out of what is told of objects.
+    /// The default class of objects, omitted from their properties.
     package var standardClass = "STANDARD"
-    /// After the prefix: the KMS key of new objects.
+    /// The header, after the prefix, of the KMS key of new objects.
     package var encryptionKeyHeader = "server-side-encryption-aws-kms-key-id"
-    /// After the prefix; nil where there is none.
+    /// The header after the prefix; nil where there is none.
     package var encryptionContextHeader: String?
     /// Values of the encryption header with which an ETag is still an MD5.
     package var plainEncryptions: Set<String> = ["AES256"]
-    /// Takes keys of the customer's own (SSE-C).
+    /// Whether the store accepts the user's own keys (SSE-C).
     package var customerKeys = true
-    /// Of request documents; nil sends none.
+    /// The XML namespace of request documents; nil sends none.
     package var namespace: String? = "http://s3.amazonaws.com/doc/2006-03-01/"
     /// The element around a restore's tier.
     package var restoreJob = "GlacierJobParameters"
-    /// Days that a restore has when nobody says how many; nil leaves them out.
+    /// The days of a restore when the request sets none; nil leaves them out.
     package var restoreDays: Int? = 1
-    /// ACLs are set by a canned name only and read as one.
+    /// Whether ACLs are set by a canned name only and read as one.
     package var cannedACL = false
-    /// After the prefix, where ACLs of objects are set in one word.
+    /// The header after the prefix, where the ACL of an object is set in one word.
     package var aclHeader = "acl"
     /// Canned ACLs.
     package var cannedACLs: Set<String> = []
-    /// Holds the error document of HEAD answers, in base64.
+    /// The header that has the error document of a HEAD answer, in base64.
     package var headErrorHeader: String?
-    /// Codes whose meaning is the store's own, before those of the family.
+    /// Codes with a meaning of the store's own, which precede the family's.
     package var errors: [String: ObjectStoreError.Kind] = [:]
-    /// The same for errors that only their message tells apart.
+    /// Errors that only their message distinguishes.
     package var errorMessages: [(text: String, kind: ObjectStoreError.Kind)] = []
-    /// Bits a second that a traffic limit may have; nil where there is none.
+    /// The allowed bits a second of a traffic limit; nil where there is none.
     package var trafficLimits: ClosedRange<Int>?
-    /// How lists of buckets go on: the parameter, and how many are asked for where the store's own page is small.
+    /// Paging of the list of buckets: the parameter, and the page size where the store's default is small.
     package var bucketPaging: (name: String, limit: Int?) = ("continuation-token", nil)
-    /// How the query of a GET says what is to be made of the object; nil where the store makes nothing of it.
+    /// How the query of a GET carries the processing of the object; nil where the store has none.
     package var processing: Processing?
     package var capabilities = Capabilities()
 
@@ -142,13 +142,13 @@ package struct FamilyProfile: Sendable {
     func header(_ name: String) -> String { prefix + name }
 }
 
-/// What a provider's host names tell.
+/// A provider's rules for host names.
 package protocol EndpointRules: Sendable {
     /// The provider's own host for a region, without a bucket.
     func host(region: String) -> String
-    /// The region that a host of the provider names.
+    /// The region in a host name of the provider.
     func region(ofHost host: String) -> String?
-    /// Whether the host is the provider's own, so that requests may be signed for it unasked.
+    /// Whether the host is the provider's own, so that requests may be signed for it without being configured.
     func owns(_ host: String) -> Bool
     /// How buckets are addressed at this host; nil as the profile says.
     func addressing(at host: String) -> FamilyProfile.Addressing?

@@ -3,7 +3,7 @@ import Digests
 import HTTP
 import ObjectStorage
 
-/// What answers tell: headers of objects, ranges, checksums, outcomes.
+/// Parses answers: headers of objects, ranges, checksums, outcomes.
 extension FamilyStore {
     /// The object's properties from the headers of a HEAD or GET.
     func info(_ call: Call, _ response: HTTPResponse, size: Int64?) throws(ObjectStoreError) -> ObjectInfo {
@@ -50,7 +50,7 @@ extension FamilyStore {
         response.headers[profile.header("version-id")].flatMap { $0 == "null" ? nil : $0 }
     }
 
-    /// Poor servers keep the framing's token in what they store.
+    /// Some servers store the framing's token with the encoding.
     private static func withoutChunking(_ encoding: String?) -> String? {
         let rest = encoding?.split(separator: ",").map { $0.drop { $0 == " " } }.filter { $0 != "aws-chunked" }
         guard let rest, !rest.isEmpty else { return nil }
@@ -77,7 +77,7 @@ extension FamilyStore {
         return (first..<last + 1, total)
     }
 
-    /// Why a successful answer is not the one asked for.
+    /// Why a successful answer does not match the request.
     static func problem(_ response: HTTPResponse, asked: ByteRange?) -> String? {
         guard let asked else {
             return response.status == 200 ? nil : "requested the whole object, received status \(response.status)"
@@ -92,13 +92,13 @@ extension FamilyStore {
         return nil
     }
 
-    /// What a whole body must come to: a checksum of the full object, or an ETag that is an MD5; nil when the mount does not
-    /// want it checked.
+    /// The checksum that a whole body must have: one of the full object, or an ETag that is an MD5; nil when the mount does not
+    /// verify checksums.
     func promise(_ headers: HTTPHeaders) -> ContentChecksum? {
         guard settings.verifiesChecksums else { return nil }
         if let crc = crc64ecma(headers) { return .crc64ecma(Self.bytes(crc)) }
         func checksum(_ name: String) -> [UInt8]? {
-            // Composite checksums end in -N and are of checksums, not of bytes.
+            // Composite checksums end in -N and are checksums of checksums, not of bytes.
             guard let text = headers["x-amz-checksum-\(name)"], !text.contains("-") else { return nil }
             return Base64.decode(text)
         }
@@ -119,15 +119,14 @@ extension FamilyStore {
         return .md5(digest)
     }
 
-    /// The same of the whole object from an answer that may be of a range. S3 has no checksum in that but of a part, which
-    /// the range may be; and where HEAD tells a CRC, no MD5 is taken, whose bytes have to be hashed in their order.
+    /// The checksum of the whole object from an answer that may be of a range. S3's checksum in such an answer is of a part,
+    /// which the range may be. And where HEAD has a CRC, the MD5 is not used: its bytes must be hashed in order.
     private func wholeChecksum(_ response: HTTPResponse) -> ContentChecksum? {
         guard response.status == 206, tellsChecksumsToHEAD else { return promise(response.headers) }
         return profile.checksum == .crc64nvme ? nil : md5(response.headers)
     }
 
-    /// The CRC-64 that an answer tells of the whole object or the part; nil without one, or when the mount does not want
-    /// it checked.
+    /// The CRC-64 of the whole object or the part in an answer; nil without one, or when the mount does not verify checksums.
     func crc64ecma(_ headers: HTTPHeaders) -> UInt64? {
         guard settings.verifiesChecksums, case .crc64ecma(let name) = profile.checksum else { return nil }
         return headers[name].flatMap { UInt64($0) }
@@ -138,8 +137,8 @@ extension FamilyStore {
         (0..<8).map { UInt8(truncatingIfNeeded: value >> (56 - 8 * UInt64($0))) }
     }
 
-    /// Encrypted with a customer's or a managed key, an ETag is not the MD5 of the content, nor is it at servers that were seen to
-    /// make their own.
+    /// Whether an ETag is the MD5 of the content: not if the object is encrypted with a customer's or a managed key, nor at
+    /// servers that were seen to make other ETags.
     func isETagOfContent(_ headers: HTTPHeaders) -> Bool {
         if capabilities.quirks.contains(.opaqueETags) { return false }
         let encryption = headers[profile.header("server-side-encryption")]
@@ -152,7 +151,7 @@ extension FamilyStore {
         return Hex.decode(etag.text)
     }
 
-    /// The outcome of a copy or complete, whose 200 can carry an error; nil when it is done and its version is not told.
+    /// The outcome of a copy or completion, whose 200 can carry an error; nil when it has succeeded without naming the version.
     func outcome(_ call: Call, _ response: HTTPResponse) async throws(ObjectStoreError) -> PutAnswer? {
         let outcome = try read(call, response) { body throws(XMLError) in try FamilyDocuments.outcome(body) }
         switch outcome {

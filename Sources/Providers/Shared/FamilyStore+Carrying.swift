@@ -3,8 +3,8 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// Copies of what a store does not copy, through this machine (`CarriedCopy`): OSS refuses append objects as sources (oss.md
-/// section 4.5), versitygw the objects of directories; some servers have no copies, and some credentials may not copy.
+/// Copies through this machine (`CarriedCopy`) of objects that a store does not copy: OSS refuses append objects as sources
+/// (oss.md section 4.5), versitygw directory markers; some servers have no copies, and some credentials may not copy.
 extension FamilyStore {
     /// Whether the server is known to refuse copies of the object.
     func mustCarry(_ source: ObjectKey) -> Bool {
@@ -12,11 +12,11 @@ extension FamilyStore {
         return conduct.refusesCopies || conduct.refusesMarkerCopies && source.bytes.hasSuffix("/")
     }
 
-    /// Whether the bytes of an object whose copy was refused may be read and written instead. Where it is the reading or the writing
-    /// that the credentials lack, that is refused again.
+    /// Whether the bytes of an object whose copy was refused may be read and written instead. If the credentials may not read or
+    /// write either, that is refused again.
     func mayCarry(_ source: CopySource, after refusal: ObjectStoreError) -> Bool {
         guard refusal.status != nil, refusal.code != Self.noACLs else { return false }
-        // Of another region, say: each provider has its own words for that.
+        // The source may be in another region: each provider has its own code for that.
         if source.bucket != nil { return !refusal.isRetryable && refusal.kind != .preconditionFailed }
         switch refusal.kind {
         case .notSupported: return true
@@ -27,10 +27,10 @@ extension FamilyStore {
         }
     }
 
-    /// What is refused is a header, and not the request.
+    /// The code of a refused header, not of a refused request.
     static let noACLs = "AccessControlListNotSupported"
 
-    /// The copy was refused, and reading and writing worked.
+    /// Learns that the copy was refused while reading and writing worked.
     func learnRefusal(ofCopying source: CopySource, _ refusal: ObjectStoreError) {
         // OSS refuses single objects.
         if source.bucket != nil || profile.carriesUncopyable && refusal.kind == .notSupported { return }
@@ -41,14 +41,15 @@ extension FamilyStore {
         note(isMarker ? .markerCopiesRefused : .copiesRefused)
     }
 
-    /// The object of `request.key` made from the source's bytes.
+    /// Makes the object of `request.key` from the source's bytes.
     func carry(
         _ request: CopyRequest, restated: [(name: String, value: String)] = []
     ) async throws(ObjectStoreError) -> PutAnswer {
         let source = request.source
         let info = try await source.reader(for: self).head(source.key, condition: source.ifMatch.map { .ifMatch($0) })
         var restated = restated
-        // Those of another bucket stay there, as what may read its objects need not be allowed to read their tags.
+        // The tags of a source in another bucket are not copied: the credentials for its objects need not allow reading their
+        // tags.
         if info.metadata.kept.isTagged, source.bucket == nil { restated += try await tagHeaders(of: source.key) }
         if let kept = request.keeping { restated += try await aclHeaders(of: kept) }
         let put = PutRequest(
@@ -63,7 +64,7 @@ extension FamilyStore {
             })
     }
 
-    /// The part made from the source's bytes; throws as `CarriedCopy.part` does.
+    /// Makes the part from the source's bytes; throws as `CarriedCopy.part` does.
     func carry(
         _ part: PartRequest, from source: CopySource, _ range: ByteRange, _ refusal: ObjectStoreError
     ) async throws(ObjectStoreError) -> UploadedPart {

@@ -3,12 +3,12 @@ import Digests
 import HTTP
 package import ObjectStorage
 
-/// Checksums that S3 tells apart from the content (Amazon S3 user guide, "Checking object integrity").
+/// Checksums that S3 returns separately from the content (Amazon S3 user guide, "Checking object integrity").
 extension FamilyStore {
-    /// Whether a HEAD may tell one. Servers that speak S3 and have none take no notice of the header that asks for it.
+    /// Whether a HEAD may return one. Servers with the S3 protocol that have none ignore the header that requests it.
     var tellsChecksumsToHEAD: Bool { settings.verifiesChecksums && profile.prefix == "x-amz-" }
 
-    /// A HEAD: an answer with a range has none. Where the checksum is one of checksums, a list of the parts' as well.
+    /// Sends a HEAD: an answer with a range has no checksum. If that is a checksum of checksums, lists the parts' as well.
     package func checksums(
         of key: ObjectKey, _ version: ObjectVersion
     ) async throws(ObjectStoreError) -> [CheckedPart] {
@@ -26,7 +26,7 @@ extension FamilyStore {
         return try await partChecksums(key, version)
     }
 
-    /// Empty where the parts are not those of the version.
+    /// Empty where the listed parts are not those of the version.
     private func partChecksums(
         _ key: ObjectKey, _ version: ObjectVersion
     ) async throws(ObjectStoreError) -> [CheckedPart] {
@@ -56,7 +56,7 @@ extension FamilyDocuments {
     struct PartChecksums {
         var etag: ETag?
         var parts: [CheckedPart] = []
-        /// Each part named has a size and a checksum.
+        /// Whether each listed part has a size and a checksum.
         var isWhole = true
         var isTruncated = false
         var nextMarker: Int?

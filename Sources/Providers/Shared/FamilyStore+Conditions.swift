@@ -3,7 +3,7 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// How an ETag stands in a header that names one.
+/// How a header spells an ETag.
 enum ETagSpelling: Sendable, Hashable {
     /// As RFC 9110 section 8.8.3 has it.
     case quoted
@@ -15,7 +15,7 @@ enum ETagSpelling: Sendable, Hashable {
     func text(of etag: ETag) -> String { self == .quoted ? "\"\(etag.text)\"" : etag.text }
 }
 
-/// A condition of a write as it is sent.
+/// A condition of a write, and how it is sent.
 struct AskedCondition: Sendable, Hashable {
     let condition: WriteCondition
     let spelling: ETagSpelling
@@ -30,33 +30,35 @@ struct Conduct: Sendable, Hashable {
     var spelling = ETagSpelling.quoted
     /// Whether the ETags in its answers to writes of a kind are those of the objects; nil before the first was compared.
     var tellsETag: [ObjectStoreError.Operation: Bool] = [:]
-    /// A key that ends in a slash was seen to be another than the one without it.
+    /// A key that ends in a slash was seen to be another object than the key without it.
     var keepsMarkers = false
-    /// A key with a line break was found again.
+    /// A key with a line break was seen to be stored.
     var keepsLineBreaks = false
-    /// The last write was refused to these credentials: the next body waits for the server's word.
+    /// The last write was refused to these credentials: the next body is sent only after a 100 Continue.
     var refusesWrites = false
     /// Copies are refused: of every object, or of the objects of directories.
     var refusesCopies = false
     var refusesMarkerCopies = false
-    /// Whether an ETag of 32 hexadecimal digits in answers to writes of a kind was the MD5 of what was sent; nil before the first.
+    /// Whether an ETag of 32 hexadecimal digits in answers to writes of a kind was the MD5 of the sent bytes; nil before the
+    /// first.
     var tellsMD5: [ObjectStoreError.Operation: Bool] = [:]
 }
 
-/// Conditions of writes. A refusal is believed when the object is indeed another than was named: otherwise the ETag is spelled
-/// the other way, and at last a HEAD right before the write stands in for the condition. What works is kept for the server.
+/// Conditions of writes. A refusal is accepted when a HEAD shows that the condition does not hold. Otherwise the ETag is spelled
+/// the other way, and at last a HEAD right before the write replaces the condition. The spelling that works is kept for the
+/// server.
 extension FamilyStore {
     /// An ETag that no object has.
     private static let noETag = ETag("00000000000000000000000000000000")
 
-    /// Writes under `condition`.
+    /// Writes with `condition`.
     func conditionally(
         on condition: WriteCondition?, _ operation: ObjectStoreError.Operation, _ key: ObjectKey,
         _ write: (AskedCondition?) async throws(ObjectStoreError) -> PutAnswer
     ) async throws(ObjectStoreError) -> PutAnswer {
         guard let condition else { return try await write(nil) }
         guard case .ifNoneMatch = profile.createOnly else { return try await write(AskedCondition(condition)) }
-        // The caller may have asked before this was learned.
+        // The caller may have read the capabilities before this was learnt.
         if isUnheeded(condition) { return try await afterLooking(condition, operation, key, write) }
         let spelling = learned.withLock { $0.conduct.spelling }
         do { return try await write(AskedCondition(condition, spelling)) } catch {
@@ -64,7 +66,7 @@ extension FamilyStore {
             case .notSupported where error.status != nil:
                 // Backblaze B2 answers NotImplemented.
                 let answer = try await afterLooking(condition, operation, key, write)
-                // It was the condition that was refused, and nothing else of the request.
+                // The condition was refused, and nothing else of the request.
                 learned.withLock { learned in
                     learned.capabilities.putIfAbsent = false
                     learned.capabilities.putIfMatch = false
@@ -80,7 +82,7 @@ extension FamilyStore {
         }
     }
 
-    /// The same after a refusal of what a HEAD has just said to hold.
+    /// Retries after a refusal of a condition that holds by a HEAD.
     private func overcome(
         _ refusal: ObjectStoreError, _ asked: AskedCondition, _ operation: ObjectStoreError.Operation,
         _ key: ObjectKey, _ write: (AskedCondition?) async throws(ObjectStoreError) -> PutAnswer
@@ -91,7 +93,8 @@ extension FamilyStore {
             if let answer = try await unlessRefused(asked, write) { return answer }
         case .match:
             let spelling = asked.spelling.other
-            // The wrong ETag comes first. A server that takes it checks nothing in this spelling, and the HEAD has stood in.
+            // The wrong ETag is tried first. A server that accepts it does not check conditions in this spelling; the HEAD has
+            // replaced the check.
             if let answer = try await unlessRefused(AskedCondition(.match(Self.noETag), spelling), write) {
                 learn(unheeded: asked.condition)
                 return answer
@@ -111,7 +114,7 @@ extension FamilyStore {
         return answer
     }
 
-    /// nil when the server refuses it.
+    /// nil when the server refuses the write.
     private func unlessRefused(
         _ asked: AskedCondition, _ write: (AskedCondition?) async throws(ObjectStoreError) -> PutAnswer
     ) async throws(ObjectStoreError) -> PutAnswer? {
@@ -131,7 +134,7 @@ extension FamilyStore {
         return try await write(nil)
     }
 
-    /// A HEAD that stands in for `condition`: throws what a store would that checks it.
+    /// A HEAD in place of `condition`: throws the error of a store that checks the condition.
     func look(
         for condition: WriteCondition, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) async throws(ObjectStoreError) {
@@ -182,7 +185,7 @@ extension FamilyStore {
         note(condition == .absent ? .ifNoneMatchUnheeded : .ifMatchUnheeded)
     }
 
-    /// Keeps what was seen for as long as the store lives.
+    /// Records a departure for as long as the store lives.
     func note(_ quirk: StoreQuirk) {
         let isNew = learned.withLock { $0.capabilities.quirks.insert(quirk).inserted }
         if isNew { settings.onQuirk?(quirk) }

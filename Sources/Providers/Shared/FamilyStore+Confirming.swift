@@ -3,10 +3,10 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// Versions that answers to writes tell. The first ETag of each kind that the server cannot be held to by its content is compared
-/// with a HEAD; a server that contradicts itself is asked after each write.
+/// Versions in answers to writes. The first ETag of each kind that cannot be verified by the content is compared with a HEAD; for
+/// a server whose answers differ from it, a HEAD follows each write.
 extension FamilyStore {
-    /// An ETag that is the MD5 of what was sent needs no second look.
+    /// An ETag that is the MD5 of the sent bytes needs no HEAD.
     func confirmed(_ answer: PutAnswer, _ request: PutRequest) async throws(ObjectStoreError) -> PutAnswer {
         guard profile.isOfAnyMaker, Self.md5(answer.etag) == nil || capabilities.quirks.contains(.opaqueETags) else {
             return answer
@@ -14,13 +14,13 @@ extension FamilyStore {
         return try await confirmed(answer, .put, request.key, .putETag) { $0.metadata.hasUser(of: request.metadata) }
     }
 
-    /// A copy of what is in one piece has its ETag; copies with none of the caller's headers are told by their size alone.
+    /// A copy of an object in one piece has the same ETag; a copy without headers of the caller is recognised by its size alone.
     func confirmed(
         _ answer: PutAnswer, _ call: Call, _ source: CopySource, _ metadata: ObjectMetadata?
     ) async throws(ObjectStoreError) -> PutAnswer {
         guard profile.isOfAnyMaker, let key = call.key, answer.etag != source.ifMatch else { return answer }
         let told = try await confirmed(answer, .copy, key, .copyETag) { metadata.map($0.metadata.hasUser) ?? true }
-        // Last: until then another host may store something else at the source, which a rename must not delete.
+        // The source is checked last: until then another host may store another object there, which a rename must not delete.
         if source.key != key || source.bucket != nil { try await checkCopied(source, answer, call) }
         return told
     }
@@ -35,8 +35,8 @@ extension FamilyStore {
         return PutAnswer(info.version)
     }
 
-    /// An object made of parts carries what its upload was begun with, which only the caller knows: where the ETags differ, the
-    /// caller looks.
+    /// An object made of parts has the headers that its upload was begun with, which only the caller knows: where the ETags
+    /// differ, the caller sends a HEAD.
     func confirmed(
         _ answer: PutAnswer, _ key: ObjectKey, size: Int64
     ) async throws(ObjectStoreError) -> PutAnswer {
@@ -49,7 +49,7 @@ extension FamilyStore {
         throw untoldVersion(key, "the store answers with another ETag than the object has", nil)
     }
 
-    /// A HEAD that fails proves nothing of a write that was done.
+    /// A failed HEAD proves nothing about a write that has succeeded.
     private func look(
         after operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) async throws(ObjectStoreError) -> ObjectInfo? {
@@ -59,10 +59,10 @@ extension FamilyStore {
         }
     }
 
-    /// True when answers to this operation are not to be believed.
+    /// Returns true when answers to this operation are not to be trusted.
     private func learn(_ operation: ObjectStoreError.Operation, tellsETag: Bool, _ quirk: StoreQuirk) -> Bool {
         let isTold = learned.withLock { learned in
-            // Once seen, another host's write in the moment before the HEAD does not excuse it, nor the other way round.
+            // The first result is kept: a later difference may come from another host's write before the HEAD.
             learned.conduct.tellsETag[operation] = learned.conduct.tellsETag[operation] ?? tellsETag
             return learned.conduct.tellsETag[operation] ?? true
         }
@@ -78,7 +78,7 @@ extension FamilyStore {
 
     // MARK: Sources of copies
 
-    /// Sends a copy. Where the server was seen to copy whatever is there, a HEAD right before stands in for the condition.
+    /// Sends a copy. Where the server was seen to ignore the version of a source, a HEAD right before replaces the condition.
     func copying(_ source: CopySource, _ call: Call) async throws(ObjectStoreError) -> HTTPResponse {
         if let wanted = source.ifMatch, capabilities.quirks.contains(.copySourceUnheeded) {
             if source.bucket == nil {
@@ -88,7 +88,7 @@ extension FamilyStore {
             }
         }
         do { return try await send(call) } catch {
-            // A refusal of the version that is there: the same is asked for without the condition.
+            // The refused version is still the present one: the request is repeated without the condition.
             guard error.kind == .preconditionFailed, error.status != nil, profile.isOfAnyMaker,
                 let wanted = source.ifMatch, try await isStill(wanted, source)
             else { throw error }
@@ -100,7 +100,7 @@ extension FamilyStore {
         }
     }
 
-    /// Whether the version meant was copied, where the answer does not show it.
+    /// Checks that the right version was copied, where the answer does not show it.
     private func checkCopied(
         _ source: CopySource, _ answer: PutAnswer, _ call: Call
     ) async throws(ObjectStoreError) {

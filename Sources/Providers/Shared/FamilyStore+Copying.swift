@@ -2,14 +2,14 @@ import Basics
 import HTTP
 package import ObjectStorage
 
-/// Copies within the store, and what is changed by copying an object onto itself (s3.md section 4.5).
+/// Copies within the store, and changes made by copying an object onto itself (s3.md section 4.5).
 extension FamilyStore {
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         if mustCarry(request.source.key) { return try await carry(request) }
         do { return try await copyThere(request) } catch {
             guard mayCarry(request.source, after: error) else { throw await blaming(request.key, for: error) }
             let answer = try await carry(request)
-            // A condition may be what the server has no such request for.
+            // The server may lack only the condition.
             if request.condition == nil { learnRefusal(ofCopying: request.source, error) }
             return answer
         }
@@ -25,7 +25,7 @@ extension FamilyStore {
         addDefaults(storageClass: request.storageClass, to: &call.headers)
         if let kept = request.keeping {
             restate(try await aclHeaders(of: kept), in: &call.headers)
-            // The store copies those of the source.
+            // Without this, the store copies the source's tags.
             if kept == request.key, request.metadata?.kept.isTagged == true {
                 call.headers[profile.header("tagging-directive")] = profile.replaceDirective
                 restate(try await tagHeaders(of: kept), in: &call.headers)
@@ -38,8 +38,8 @@ extension FamilyStore {
         return try await copied(call, request.source, with: request.metadata)
     }
 
-    /// What a copy to the key of `call` answered. Where that tells no version, the object there does, if it has the headers
-    /// that were to go with it.
+    /// The answer to a copy to the key of `call`. If it has no version, that of the object at the key, if that has the copy's
+    /// headers.
     private func copied(
         _ call: Call, _ source: CopySource, with metadata: ObjectMetadata?
     ) async throws(ObjectStoreError) -> PutAnswer {
@@ -60,15 +60,15 @@ extension FamilyStore {
     package func updateMetadata(
         _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
     ) async throws(ObjectStoreError) -> PutAnswer {
-        // The storage class is not copied, so it must be known to be restated. The copy names the version.
+        // The storage class is not copied, so it must be known and restated. The copy names the version.
         let recent = recentLook(at: key, ifMatch)
         let found = if let recent { recent } else { try await look(at: key, condition: ifMatch.map { .ifMatch($0) }) }
         return try await rewrite(
             key, found, metadata, storageClass: found.info.storageClass ?? profile.standardClass)
     }
 
-    /// Puts an object in its own place again with these headers and this class. Copies forget encryption and ACL, so they
-    /// are restated as well.
+    /// Copies an object onto itself with these headers and this class. Copies lose encryption and ACL, so they are restated as
+    /// well.
     func rewrite(
         _ key: ObjectKey, _ found: Found, _ metadata: ObjectMetadata, storageClass: String
     ) async throws(ObjectStoreError) -> PutAnswer {
@@ -96,7 +96,7 @@ extension FamilyStore {
         return try await rewriteByCarrying(key, source, metadata, storageClass: storageClass, restated)
     }
 
-    /// The bytes are those of the version, and replace no other one as far as the store can see to that.
+    /// The bytes are those of the version, and replace no other version as far as the store can check.
     private func rewriteByCarrying(
         _ key: ObjectKey, _ source: CopySource, _ metadata: ObjectMetadata, storageClass: String,
         _ restated: [(name: String, value: String)]
@@ -106,7 +106,7 @@ extension FamilyStore {
         return try await carry(request, restated: restated)
     }
 
-    /// An object too large for one copy is put together again from itself.
+    /// An object too large for one copy is copied part by part onto itself.
     private func rewriteByParts(
         _ key: ObjectKey, _ info: ObjectInfo, _ metadata: ObjectMetadata, storageClass: String,
         _ restated: [(name: String, value: String)]

@@ -3,14 +3,14 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// What an answer tells to be wrong with a request, and what sets it right.
+/// What an answer shows to be wrong with a request, and its correction.
 extension FamilyStore {
-    /// A correction that was tried for a request. Credentials that soon end may do so again while another reason is looked for.
+    /// A correction that was tried for a request. Short-lived credentials may expire again while another correction is tried.
     struct Correction: Hashable {
         private let kind: ObjectStoreError.Kind
         private let ended: Credentials?
 
-        /// How many a request gets.
+        /// Most corrections of a request.
         static let most = 6
 
         init(_ kind: ObjectStoreError.Kind, _ credentials: Credentials?) {
@@ -18,8 +18,8 @@ extension FamilyStore {
         }
     }
 
-    /// Learns from an answer what the next try needs; false when nothing can be learned. Throws what may pass when it keeps the
-    /// store from telling.
+    /// Learns from an answer what the next try needs; false when there is nothing to learn. Throws a transient error that keeps
+    /// the store from showing the cause.
     func correct(
         _ error: ObjectStoreError, _ response: HTTPResponse, _ document: FamilyErrors.Document?,
         signedFor used: String?, with current: Credentials?
@@ -30,15 +30,14 @@ extension FamilyStore {
             return learnRegion(response.headers[profile.header("bucket-region")] ?? document?.region, not: used)
         case .clockSkew: return learnClock(response, tolerance: .zero)
         case .accessDenied where document == nil:
-            // A HEAD answer does not say that the clock is the reason, or the end of the credentials; servers allow 15
-            // minutes.
+            // A HEAD answer does not say whether the clock or expired credentials are the cause; servers allow 15 minutes.
             if learnClock(response, tolerance: .seconds(14 * 60)) { return true }
             return await renew(current)
         case .accessDenied: return await renew(current)
         case .credentialsRejected, .credentialsExpired: return try await credentials.replace(current, after: .named)
         case .invalidRequest where response.status == 400 && document == nil:
-            // A HEAD answer has no document, but a bucket of another region tells it in a header, or when it is listed. So do
-            // credentials that have ended, however soon after others.
+            // A HEAD answer has no document, but a bucket of another region shows it in a header, or in the answer to a listing.
+            // The same shows expired credentials, even if they were renewed just before.
             if learnRegion(response.headers[profile.header("bucket-region")], not: used) { return true }
             guard error.operation == .head else { return false }
             if profile.followsRegion || current?.sessionToken != nil {
@@ -48,7 +47,7 @@ extension FamilyStore {
                 } catch {
                     if error.isRetryable { throw error }
                     if await renew(current) { return true }
-                    // That is the reason, and it is told.
+                    // This is the cause, and its message says so.
                     if error.kind == .credentialsExpired || error.kind == .clockSkew { throw error }
                 }
                 return false
@@ -58,13 +57,13 @@ extension FamilyStore {
         }
     }
 
-    /// Whether there are other credentials than those that were refused without a reason. A source that cannot be read now
-    /// is no reason: the refusal is.
+    /// Whether there are other credentials than those that were refused without a reason. If the source cannot be read now, the
+    /// refusal stays the error.
     private func renew(_ used: Credentials?) async -> Bool {
         (try? await credentials.replace(used, after: .unexplained)) ?? false
     }
 
-    /// Takes the server's clock when it is further than `tolerance` from what was signed.
+    /// Takes over the server's clock when it differs from the signed time by more than `tolerance`.
     private func learnClock(_ response: HTTPResponse, tolerance: Duration) -> Bool {
         let now = time.now()
         return learned.withLock { $0.clock.learn(response, now: now, tolerance: tolerance) }
@@ -73,7 +72,7 @@ extension FamilyStore {
     /// Signs for another region from now on.
     private func learnRegion(_ region: String?, not used: String?) -> Bool {
         guard profile.followsRegion, let region, FamilyEndpoint.isRegion(region), region != used else { return false }
-        // Another request may have learned it while this one was under way.
+        // Another request may have learnt the region while this one was under way.
         if learned.withLock({ $0.region }) == region { return true }
         guard let endpoint = endpoint(in: region) else { return false }
         learned.withLock { learned in
@@ -83,8 +82,8 @@ extension FamilyStore {
         return true
     }
 
-    /// The host stays, unless it is the provider's own and its name holds the region: then it is of another one. What else it
-    /// says stays as well, such as a private link or FIPS.
+    /// The endpoint with the same host, unless that is the provider's own and contains the region: then the region in it is
+    /// replaced. Other parts of the host stay, such as a private link or FIPS.
     private func endpoint(in region: String) -> FamilyEndpoint? {
         var moved: String?
         if let stated = settings.endpoint {
@@ -101,7 +100,7 @@ extension FamilyStore {
             moved, bucket: settings.bucket, region: region, addressing: settings.addressing, profile: profile)
     }
 
-    /// Goes where a redirect points to, when that is the provider's and no step back to plain HTTP.
+    /// Follows a redirect to a host of the provider, but not from HTTPS to plain HTTP.
     private func learnEndpoint(_ location: String?) -> Bool {
         guard let location, profile.endpoints.owns(FamilyEndpoint.host(of: location)) else { return false }
         let place = location.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false).prefix(3)

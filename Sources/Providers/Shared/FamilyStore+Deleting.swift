@@ -3,11 +3,11 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// Deletes of many objects (s3.md section 4.6). A server that refuses the request for several gets one request for each from then
-/// on.
+/// Deletes of many objects (s3.md section 4.6). After a server has refused the request for several, each object gets a request of
+/// its own.
 extension FamilyStore {
     package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
-        // A document cannot name keys with control characters.
+        // A document cannot contain keys with control characters.
         let together = capabilities.deleteBatch > 1 ? keys.filter { XMLText.canHold($0.bytes) } : []
         var failures: [ObjectStoreError] = []
         if !together.isEmpty { failures += try await deleteTogether(together) }
@@ -28,7 +28,7 @@ extension FamilyStore {
         do { response = try await send(call, body: body) } catch {
             return try await deleteOneByOne(keys, after: error)
         }
-        // A quiet answer without errors need not even be a document (oss.md section 4.6).
+        // A quiet answer without errors need not be a document (oss.md section 4.6).
         guard !response.body.isEmpty else { return [] }
         let errors = try read(call, response) { body throws(XMLError) in try FamilyDocuments.deleteErrors(body) }
         return errors.compactMap { key, document in
@@ -38,8 +38,8 @@ extension FamilyStore {
         }
     }
 
-    /// Keys whose deletion in one request the server has refused. Where it refuses the request for another reason than that it has
-    /// no such request, only deletions that work show that it was the request.
+    /// Deletes keys one by one after the server has refused a request for several. If the refusal does not mean that there is no
+    /// such request, only successful deletes prove that it was about the request.
     private func deleteOneByOne(
         _ keys: [ObjectKey], after refusal: ObjectStoreError
     ) async throws(ObjectStoreError) -> [ObjectStoreError] {

@@ -4,11 +4,11 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// Whether an ETag of 32 hexadecimal digits is the MD5 of what was sent. Buckets that encrypt by default, and gateways that make
-/// their own ETags, have others that look the same: a difference is the upload's fault only at a server whose ETags are known to be
-/// MD5s. Bytes or a part of known content show it, once for each kind of write.
+/// Whether an ETag of 32 hexadecimal digits is the MD5 of the sent bytes. Buckets that encrypt by default, and gateways that make
+/// their own ETags, have others of the same form: a difference means a damaged upload only at a server whose ETags are known to
+/// be MD5s. Bytes or a part of known content show that, once for each kind of write.
 extension FamilyStore: ETagStore {
-    /// The answer of a put or an uploaded part, compared with what was sent.
+    /// The answer to a PUT or an uploaded part, compared with the sent bytes.
     func answer(
         _ call: Call, _ response: HTTPResponse, _ sent: BodyDigests
     ) async throws(ObjectStoreError) -> PutAnswer {
@@ -26,7 +26,7 @@ extension FamilyStore: ETagStore {
             learned.withLock { $0.conduct.tellsMD5[call.operation] = true }
             return answer
         }
-        // The store has the bytes, so their ETag is no MD5.
+        // By its CRC the store has the right bytes, so their ETag is no MD5.
         if crc == true {
             note(.opaqueETags)
             return answer
@@ -38,7 +38,7 @@ extension FamilyStore: ETagStore {
 
     private static let otherBytes = "the store has other bytes than were sent"
 
-    /// Whether the ETag that differs from the MD5 of what was sent is none.
+    /// Whether an ETag that differs from the MD5 of the sent bytes is no MD5.
     private func isOpaque(
         _ etag: ETag, _ call: Call, _ sent: BodyDigests
     ) async throws(ObjectStoreError) -> Bool {
@@ -72,7 +72,7 @@ extension FamilyStore: ETagStore {
         return sink.digest
     }
 
-    /// Uploads a part of known bytes, and aborts the upload: no object is made.
+    /// Uploads a part of known bytes, and aborts the upload, which makes no object.
     private func makesOpaqueETags(ofParts key: ObjectKey) async throws(ObjectStoreError) -> Bool {
         let body = MemorySource(Array("pailfs".utf8))
         let upload = try await createUpload(PutRequest(key))

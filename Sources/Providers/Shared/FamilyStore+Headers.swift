@@ -4,7 +4,7 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// Pieces that requests are put together from.
+/// Parts of requests.
 extension FamilyStore {
     static func add(_ condition: ReadCondition?, to headers: inout HTTPHeaders) {
         switch condition {
@@ -24,7 +24,7 @@ extension FamilyStore {
                 guard capabilities.putIfAbsent else { throw notSupported(call, "conditional writes of new objects") }
                 headers["If-None-Match"] = "*"
             case .header(let name):
-                // It does nothing in a bucket that has or had versions: whoever wants it has to look.
+                // The header has no effect in a bucket that has or had versioning: a HEAD is needed.
                 if try await hasVersions() { try await requireAbsent(call) }
                 headers[name] = "true"
             }
@@ -63,7 +63,7 @@ extension FamilyStore {
         addDefaults(storageClass: request.storageClass, to: &headers)
     }
 
-    /// What the mount's options say of every object written here, copies included: none of it is ever inherited.
+    /// Adds the mount's options for every object that this process writes, copies included: none of them is inherited.
     func addDefaults(storageClass: String?, to headers: inout HTTPHeaders) {
         headers[profile.header("storage-class")] = storageClass ?? settings.storageClass
         headers[profile.header(profile.aclHeader)] = settings.acl
@@ -73,8 +73,8 @@ extension FamilyStore {
         addCustomerKey(to: &headers)
     }
 
-    /// What an object has and a copy forgets. The key and the context of the mount's options do not go with another
-    /// encryption than theirs.
+    /// Restates properties that an object has and a copy loses. The key and the context of the mount's options are dropped with
+    /// an encryption other than the mount's.
     func restate(_ headers: [(name: String, value: String)], in call: inout HTTPHeaders) {
         let mode = headers.first { $0.name == profile.header("server-side-encryption") }?.value
         if let mode, mode != settings.encryption {
@@ -121,8 +121,8 @@ extension FamilyStore {
         addCustomerKey(to: &headers, copySource: true)
     }
 
-    /// Adds what vouches for the body. Over plain HTTP a small body is signed as well where signatures cover bodies; a
-    /// large one would be read once more for the signature than its checksum needs.
+    /// Adds the body's checksums. Over plain HTTP a small body is signed as well where signatures cover bodies; for a large one
+    /// that would take another pass over its bytes.
     func seal(_ call: inout Call, _ body: any ByteSource) throws(ObjectStoreError) -> BodyDigests {
         let isSecure = learned.withLock { $0.endpoint.origin.isSecure }
         let isSigned = signer.coversBody && !isSecure && body.count <= 1 << 20
@@ -147,7 +147,7 @@ extension FamilyStore {
         return digests
     }
 
-    /// The attribute of request documents that names the namespace, with a space in front.
+    /// The namespace attribute of request documents, with a space in front.
     var xmlns: String { profile.namespace.map { " xmlns=\"\($0)\"" } ?? "" }
 
     func invalid(_ call: Call, _ reason: String) -> ObjectStoreError {

@@ -2,12 +2,12 @@ import Basics
 import ObjectStorage
 import Synchronization
 
-/// Keys and headers that a server takes and does not keep as they are.
+/// Keys and headers that a server accepts and does not keep unchanged.
 extension FamilyStore {
     private static let lineBreak = UInt8(ascii: "\n")
 
-    /// The first key of each doubtful kind is looked for after it was made. Where the store answers 403 to these credentials
-    /// instead of 404, nothing shows. `putAgain` stores what was stored.
+    /// Checks the first object whose key is of a doubtful kind after it was made. Where the store answers 403 to these
+    /// credentials instead of 404, nothing is learnt. `putAgain` repeats the write.
     func checkKept(
         _ key: ObjectKey, size: Int64, putAgain: () async throws(ObjectStoreError) -> Void
     ) async throws(ObjectStoreError) {
@@ -24,7 +24,7 @@ extension FamilyStore {
         }
     }
 
-    /// nil where the store refuses to show it; else nil inside: no such object.
+    /// The outer nil: the store refuses to show it; the inner nil: no such object.
     private func shownSize(of key: ObjectKey) async throws(ObjectStoreError) -> Int64?? {
         do { return .some(try await size(of: key)) } catch {
             guard error.kind == .accessDenied else { throw error }
@@ -32,8 +32,8 @@ extension FamilyStore {
         }
     }
 
-    /// rclone serve s3 makes a file `d` of the marker `d/`, and removes that with it. Another client's empty file may come and go
-    /// between two requests as well; three times in a row it is the server that makes it.
+    /// rclone serve s3 makes a file `d` of the marker `d/`, and removes it with the marker. Another client's empty file may also
+    /// appear and disappear between two requests; three times in a row, it is the server.
     private func checkMarker(
         _ key: ObjectKey, _ name: ObjectKey, _ size: Int64?, _ putAgain: () async throws(ObjectStoreError) -> Void
     ) async throws(ObjectStoreError) {
@@ -41,7 +41,7 @@ extension FamilyStore {
         while true {
             guard size == 0 else { return learned.withLock { $0.conduct.keepsMarkers = true } }
             try await delete(key, ifMatch: nil)
-            // Another host's empty file stays where it is, and the caller tries again.
+            // Another host's empty file is left alone, and the caller retries.
             guard try await self.size(of: name) == nil else {
                 throw ObjectStoreError(
                     .conflict, .put, key: key, code: "FileBesideMarker",
@@ -58,7 +58,7 @@ extension FamilyStore {
             message: "the store cannot keep directories: it shows the object \"name/\" as a file")
     }
 
-    /// moto takes such a key, and does not know it afterwards.
+    /// moto accepts such a key, and does not find it afterwards.
     private func checkLineBreak(_ key: ObjectKey, _ size: Int64?) async throws(ObjectStoreError) {
         guard size == nil else { return learned.withLock { $0.conduct.keepsLineBreaks = true } }
         try? await delete(key, ifMatch: nil)
@@ -77,21 +77,21 @@ extension FamilyStore {
         }
     }
 
-    /// The server has stored what was sent, or begun an upload of it.
+    /// Learns that the server has stored the object, or begun an upload for it.
     func learnTaken(_ request: PutRequest, isStored: Bool = true) {
         guard profile.isOfAnyMaker else { return }
         let longest = request.metadata.user.values.map(\.utf8.count).max() ?? 0
         learned.withLock { learned in
             let key = request.key.bytes
-            // What was begun need not be found again.
+            // The beginning of an upload does not prove that the object will be found.
             if isStored || !KeyKind.kinds(of: key).contains(.lineBreak) { learned.capabilities.keyRules.take(key) }
             learned.capabilities.longestTriedValue = max(learned.capabilities.longestTriedValue, longest)
         }
     }
 
-    /// A key that few servers take is what a refused request is refused for: always where the server says that the request is
-    /// invalid, and for other words of refusal where it answers otherwise to a plain key. What was seen for certain is kept for
-    /// the server: `isBare` says that nothing but the key can have been refused.
+    /// The error of a refused request, with its key as the cause if few servers accept that key: always where the server calls
+    /// the request invalid, and for other refusals where a plain key gets another answer. A certain result is kept for the
+    /// server; `isBare` means that nothing but the key can have been refused.
     func blaming(_ key: ObjectKey, for error: ObjectStoreError, isBare: Bool = false) async -> ObjectStoreError {
         guard error.status != nil, Self.isRefusal(error) else { return error }
         let kinds = KeyKind.kinds(of: key.bytes)
@@ -118,10 +118,10 @@ extension FamilyStore {
         }
     }
 
-    /// Two HEADs, of which the second is for a key of which there is no object.
+    /// Sends two HEADs, the second for a key without an object.
     private func isRefusedUnlikePlainKeys(_ key: ObjectKey) async -> Bool {
         let directory = key.bytes.bytes.lastIndex(of: UInt8(ascii: "/")).map { key.bytes.bytes[...$0] } ?? []
-        // The directory may have the doubtful bytes.
+        // The directory's own name may contain the doubtful bytes.
         let start = ByteString(directory)
         let plain = KeyKind.kinds(of: start).isEmpty && start.count < 256 ? start : ""
         guard await isRefused(key) else { return false }
@@ -149,7 +149,7 @@ extension FamilyStore {
         if !kinds.isDisjoint(with: [.control, .lineBreak]) { note(.controlsRefused) }
     }
 
-    /// `Metadata value longer than 256: x-object-meta-user`.
+    /// Parses `Metadata value longer than 256: x-object-meta-user`.
     func learnMetadataLimit(_ error: ObjectStoreError) {
         let words = error.message.split(separator: " ")
         guard let than = words.firstIndex(of: "than"), than + 1 < words.count,

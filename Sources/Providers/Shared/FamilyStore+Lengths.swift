@@ -3,9 +3,9 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// Sizes of objects whose HEAD has no Content-Length: Cloudflare R2's of empty objects, and those that a proxy compresses.
+/// Sizes of objects whose HEAD has no Content-Length: empty objects at Cloudflare R2, and objects that a proxy compresses.
 extension FamilyStore {
-    /// A listing shows it; where that is refused, or shows another version, a GET of one byte does.
+    /// Takes the size from a listing; where that is refused, or shows another version, from a GET of one byte.
     func sizeUntold(by head: HTTPResponse, of key: ObjectKey) async throws(ObjectStoreError) -> Int64? {
         guard let etag = head.headers["ETag"].map({ ETag($0) }) else { return nil }
         note(.lengthsMissing)

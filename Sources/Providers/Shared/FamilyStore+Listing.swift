@@ -3,7 +3,7 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// ListObjectsV2 and its elder (s3.md section 4.2).
+/// ListObjectsV2 and its predecessor (s3.md section 4.2).
 extension FamilyStore {
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
         let version = learned.withLock { $0.list }
@@ -12,7 +12,7 @@ extension FamilyStore {
             guard version == .two, error.kind == .notSupported else { throw error }
             return try await listWithVersionOne(request)
         }
-        // A server that knows only the first version ignores what it does not know: the token and where to start.
+        // A server that has only version 1 ignores the parameters of version 2: the token and the start.
         if version == .two, !list.hasKeyCount,
             list.isTruncated && list.nextToken == nil || request.cursor == nil && request.startAfter != nil
         {
@@ -24,7 +24,7 @@ extension FamilyStore {
         return page
     }
 
-    /// moto lists a key with a line break, and does not find its object: as for a look-up, there is no such name.
+    /// moto lists a key with a line break, and does not find its object: the key is hidden, as a lookup would fail.
     private func hideRefused(in page: inout ListingPage) {
         let refused = capabilities.keyRules.refusedKinds
         if refused.isEmpty { return }
@@ -68,7 +68,7 @@ extension FamilyStore {
         return try read(call, response) { [documents] body throws(XMLError) in try documents.list(body) }
     }
 
-    /// Version one tells a marker only when a delimiter was given; otherwise the last key is one.
+    /// Version 1 returns a marker only with a delimiter; otherwise the last key is the marker.
     private func cursor(
         after list: FamilyDocuments.List, _ request: ListRequest, _ version: FamilyProfile.ListVersion
     ) throws(ObjectStoreError) -> ListingCursor {

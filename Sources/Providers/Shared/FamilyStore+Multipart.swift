@@ -46,7 +46,7 @@ extension FamilyStore {
         let digests = try seal(&call, body)
         let response = try await send(call, body: body)
         let answer = try await answer(call, response, digests)
-        // The answer's is the one of what was sent, or `answer` had refused it.
+        // The ETag is that of the sent bytes: `answer` throws for any other.
         return UploadedPart(
             number: part.number, etag: answer.etag, size: body.count, crc64: crc64ecma(response.headers))
     }
@@ -73,9 +73,10 @@ extension FamilyStore {
         }
     }
 
-    /// Some servers read a part copy as the upload of a part without bytes, and answer with the MD5 of nothing (rclone serve s3).
+    /// Some servers treat a part copy as the upload of an empty part, and answer with the MD5 of no bytes (rclone serve s3).
     ///
-    /// - Throws: `.noSuchUpload`; the store copies no more parts from then on. The upload is aborted: some do not replace a part.
+    /// - Throws: `.noSuchUpload`; the store copies no more parts from then on. The upload is aborted: some servers do not replace
+    /// a part.
     private func checkHeeded(
         _ call: Call, _ response: HTTPResponse, _ part: PartRequest
     ) async throws(ObjectStoreError) {
@@ -105,7 +106,7 @@ extension FamilyStore {
             call.collectLimit = 16 << 20
             call.query = [QueryItem("uploadId", upload.text)]
             if let marker { call.query.append(QueryItem("part-number-marker", String(marker))) }
-            // Wanted where the upload has a checksum (Amazon S3 API reference, "ListParts").
+            // The key is required where the upload has a checksum (Amazon S3 API reference, "ListParts").
             if profile.checksum == .crc64nvme { addCustomerKey(to: &call.headers) }
             let response = try await send(call)
             let page = try read(call, response) { body throws(XMLError) in try FamilyDocuments.parts(body) }

@@ -15,19 +15,19 @@ extension FamilyStore {
         return found.info
     }
 
-    /// What a HEAD tells: besides what callers want, what a copy would have to restate.
+    /// The result of a HEAD: the caller's properties, and those that a copy has to restate.
     struct Found: Sendable {
         let info: ObjectInfo
         let encryption: [(name: String, value: String)]
     }
 
-    /// A HEAD and when it was answered, since the system's start.
+    /// A HEAD and the time since boot at which it was answered.
     struct Look: Sendable {
         let found: Found
         let at: Duration
     }
 
-    /// What a HEAD of a moment ago told of this version: of a change it need not be asked again. Used once.
+    /// The result of a HEAD of a moment ago for this version: a change needs no other. Used once.
     func recentLook(at key: ObjectKey, _ version: ETag?) -> Found? {
         guard let look = learned.withLock({ $0.looks.removeValue(for: key) }), look.found.info.version.etag == version,
             time.uptime() - look.at < .seconds(1)
@@ -81,12 +81,12 @@ extension FamilyStore {
             response = try await verifying.bounding(request.key) { () async throws(ObjectStoreError) in
                 try await send(call, sink: verifying) { [self, call] response in
                     guard response.isSuccess else { return .collect }
-                    // A body that does not start where it was asked to must not reach the sink.
+                    // A body that starts at another offset must not reach the sink.
                     if let problem = Self.problem(response, asked: wanted) {
                         refused.withLock { $0 = malformed(call, response, problem) }
                         return .refuse
                     }
-                    // Nor one of another version, from a store that ignores the condition, or that does not tell.
+                    // Nor one of another version, or without an ETag, from a store that ignores the condition.
                     if case .ifMatch = condition, response.headers["ETag"] == nil {
                         refused.withLock { $0 = malformed(call, response, "the answer has no ETag") }
                         return .refuse
@@ -124,7 +124,8 @@ extension FamilyStore {
             info: try info(call, response, size: total), range: ByteRange(at: start, count: response.delivered))
     }
 
-    /// A refusal to read. Archived objects are refused in the same words while they are restored: a HEAD tells.
+    /// The cause of a refused read. An object that is being restored is refused like an archived one: a HEAD shows the
+    /// difference.
     private func lookInto(_ refusal: ObjectStoreError) async -> ObjectStoreError {
         guard case .archived = refusal.kind, let key = refusal.key,
             let info = try? await head(key, condition: nil), info.restore == .ongoing

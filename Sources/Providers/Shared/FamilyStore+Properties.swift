@@ -18,12 +18,12 @@ extension FamilyStore {
         call.query = [QueryItem("acl")]
         let response = try await send(call)
         var policy = try read(call, response) { body throws(XMLError) in try FamilyDocuments.policy(body) }
-        // COS says in a header that the list is the bucket's.
+        // COS has a header that says the list is the bucket's.
         if let canned = response.headers[profile.header("acl")] { policy.access.canned = canned }
         return policy
     }
 
-    /// A canned list is one request; grants are two, as the document has to name the owner.
+    /// A canned list is one request; grants are two, as the document must name the owner.
     package func setAccessControl(of key: ObjectKey, to access: AccessControl) async throws(ObjectStoreError) {
         var call = Call(.setAccessControl, .put, key)
         guard capabilities.accessControl else { throw notSupported(call, "access control lists") }
@@ -43,13 +43,13 @@ extension FamilyStore {
         _ = try await send(&call, document: document)
     }
 
-    /// What restates an object's own list in a request that would otherwise leave it to the bucket's.
+    /// Headers that restate an object's own list in a request that would otherwise apply the bucket's.
     func aclHeaders(of key: ObjectKey) async throws(ObjectStoreError) -> [(name: String, value: String)] {
         guard settings.keepsACL, settings.acl == nil else { return [] }
         let found = try await ifReadable { () async throws(ObjectStoreError) in try await policy(of: key) }
         guard let policy = found else { return [] }
         if let canned = policy.access.canned {
-            // At Amazon an object without a list of its own is private, whatever the bucket's list says.
+            // At Amazon an object without a list of its own is private, regardless of the bucket's list.
             let isDefault = canned == "default" || !profile.restatesACL && canned == "private"
             return isDefault ? [] : [(profile.header(profile.aclHeader), canned)]
         }
@@ -57,7 +57,7 @@ extension FamilyStore {
             policy, prefix: profile.header("grant-"), namesOwner: !profile.restatesACL)
     }
 
-    /// What gives a new object the tags and the ACL of the one that its request keeps.
+    /// Headers that give a new object the tags and the ACL of the object in `request.keeping`.
     func keptHeaders(_ request: PutRequest) async throws(ObjectStoreError) -> [(name: String, value: String)] {
         guard let kept = request.keeping, request.condition != .absent else { return [] }
         return (request.metadata.kept.isTagged ? try await tagHeaders(of: kept) : []) + (try await aclHeaders(of: kept))
@@ -73,7 +73,7 @@ extension FamilyStore {
         return [(profile.header("tagging"), text.joined(separator: "&"))]
     }
 
-    /// nil where there is nothing: credentials that may write an object may not always read all of it, and not every server has it.
+    /// nil where the property is missing: credentials for writing an object may not read all of it, and not every server has it.
     private func ifReadable<Value>(
         _ read: () async throws(ObjectStoreError) -> Value
     ) async throws(ObjectStoreError) -> Value? {
@@ -140,7 +140,8 @@ extension FamilyStore {
             }
             do throws(ObjectStoreError) { try await restore(call, days, request.tier) } catch {
                 guard request.days == nil, error.kind == .invalidRequest else { throw error }
-                // What Amazon's INTELLIGENT_TIERING has moved comes back for good, and no days may be given (s3.md section 4.10).
+                // An object that Amazon's INTELLIGENT_TIERING has archived is restored for good, and no days may be given (s3.md
+                // section 4.10).
                 do throws(ObjectStoreError) { try await restore(call, nil, request.tier) } catch let second {
                     throw second.isOfRestoreUnderWay ? second : error
                 }
@@ -201,7 +202,7 @@ extension FamilyStore {
         return usage
     }
 
-    /// Unsigned, as browsers ask.
+    /// Unsigned, as browsers send it.
     package func preflight(
         _ key: ObjectKey, _ request: PreflightRequest
     ) async throws(ObjectStoreError) -> [PreflightHeader] {
@@ -217,7 +218,7 @@ extension FamilyStore {
             .map { PreflightHeader(name: $0.name, value: $0.value) }
     }
 
-    /// Sends a document with what vouches for it.
+    /// Sends a document with its checksums.
     func send(_ call: inout Call, document: String) async throws(ObjectStoreError) -> HTTPResponse {
         let body = MemorySource(Array(document.utf8))
         call.headers["Content-Type"] = "application/xml"
@@ -227,6 +228,6 @@ extension FamilyStore {
 }
 
 extension ObjectStoreError {
-    /// What is asked for goes on already.
+    /// The requested restore is in progress already.
     fileprivate var isOfRestoreUnderWay: Bool { code == "RestoreAlreadyInProgress" }
 }

@@ -3,9 +3,9 @@ import FoundationEssentials
 import HTTP
 import ObjectStorage
 
-/// Options that this store does not have, or not like this.
+/// Options that this store does not support, or not with these values.
 extension FamilyStore {
-    /// What would fail at the first object fails at once.
+    /// Throws at once for an option that would fail at the first object.
     func checkSettings(_ endpoint: FamilyEndpoint) throws(ObjectStoreError) {
         func refused(_ reason: String) -> ObjectStoreError {
             ObjectStoreError(.invalidRequest, .checkAccess, code: "InvalidSetting", message: reason)
@@ -49,7 +49,7 @@ extension FamilyStore {
         }
     }
 
-    /// Base64 of a JSON object whose values are texts (Amazon S3 API Reference, PutObject).
+    /// Base64 of a JSON object whose values are strings (Amazon S3 API Reference, PutObject).
     private static func isEncryptionContext(_ text: String) -> Bool {
         guard let document = Base64.decode(text) else { return false }
         return (try? JSONDecoder().decode([String: String].self, from: Data(document))) != nil

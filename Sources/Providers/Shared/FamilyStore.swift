@@ -4,42 +4,42 @@ package import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// A bucket of a store that speaks Amazon S3's protocol or one of its shape, driven by a profile.
+/// A bucket of a store with Amazon S3's protocol or a similar one, driven by a profile.
 ///
-/// Holds no object data. What it learns while it runs (the bucket's region, the server's clock, a listing version that
-/// works, how the server treats conditions) is in its mutex, a leaf, and lives as long as the mount. Makes each request once; only a wrong region, a wrong
-/// clock and refused credentials are corrected here, once each and for each credentials, because they need the signature
-/// made anew.
+/// Holds no object data. Locks: facts learnt while it runs (the bucket's region, the server's clock, the listing version that
+/// works, how the server treats conditions) are in its mutex, a leaf, and live as long as the mount. Sends each request once;
+/// only a wrong region, a wrong clock and refused credentials are corrected here, once each and for each credentials, because
+/// they need a new signature.
 package final class FamilyStore: ObjectStore {
     package struct Settings: Sendable {
         /// nil for the service itself, which lists buckets and nothing else.
         package var bucket: String?
         package var profile: FamilyProfile
-        /// URL or host of the store; nil is the provider's own of the region.
+        /// URL or host of the store; nil is the provider's own host of the region.
         package var endpoint: String?
         package var region: String?
         package var addressing: FamilyProfile.Addressing?
-        /// nil signs as the profile does.
+        /// nil takes the profile's.
         package var signer: (any RequestSigner)?
         /// Class of new objects; nil leaves it to the store.
         package var storageClass: String?
         /// Canned ACL of new objects.
         package var acl: String?
-        /// An object that is replaced, copied or renamed keeps its ACL, unless there is an `acl`; one request more.
+        /// Whether an object that is replaced, copied or renamed keeps its ACL, unless `acl` is set; costs one more request.
         package var keepsACL: Bool
         /// How the store encrypts new objects (`AES256`, `aws:kms`, `KMS`, `cos/kms`), with which key, in which context.
         package var encryption: String?
         package var encryptionKey: String?
         package var encryptionContext: String?
-        /// 32 bytes in base64 that the store encrypts with and forgets (SSE-C): needed again for every read.
+        /// 32 bytes in base64, the key with which the store encrypts and which it does not keep (SSE-C): every read must send it.
         package var customerKey: Secret?
         /// Bits a second of one transfer.
         package var trafficLimit: Int?
-        /// Compare the checksums that the store tells, ETags that are an MD5 among them, with the bytes, on top of lengths.
+        /// Whether checksums from the store, ETags that are an MD5 among them, are compared with the bytes, on top of lengths.
         package var verifiesChecksums = true
-        /// Ask again where the store points to, if that is a host of the provider's own.
+        /// Whether redirects are followed, to hosts of the provider only.
         package var followsRedirects = false
-        /// Sent with every request, and signed.
+        /// Headers of every request; they are signed.
         package var headers: [(name: String, value: String)] = []
         /// Called once for each quirk of the server, from the request that met it.
         package var onQuirk: (@Sendable (StoreQuirk) -> Void)?
@@ -51,19 +51,19 @@ package final class FamilyStore: ObjectStore {
     }
 
     struct Learned: Sendable {
-        /// nil until the store has told it, where nothing else does.
+        /// nil until the store has returned it, where nothing else determines it.
         var region: String?
         var endpoint: FamilyEndpoint
         var clock = ServerClock()
         var list: FamilyProfile.ListVersion
-        /// nil until somebody wanted to know, where it matters.
+        /// nil until it was requested.
         var hasVersions: Bool?
-        /// What the bucket can do, as far as it is another thing than what the store can.
+        /// The bucket's capabilities, which may differ from those of the profile.
         var capabilities: Capabilities
         var conduct = Conduct()
-        /// For presigning, which cannot wait for new ones.
+        /// For presigning, which cannot wait for a renewal.
         var credentials: Credentials?
-        /// What HEAD requests have just told.
+        /// The results of recent HEAD requests.
         var looks = LRU<ObjectKey, Look>(capacity: 64)
     }
 
@@ -77,7 +77,7 @@ package final class FamilyStore: ObjectStore {
     let time: any TimeSource
     let learned: Mutex<Learned>
 
-    /// Throws when endpoint or settings cannot be used; asks nobody anything yet.
+    /// Throws when endpoint or settings cannot be used; sends no request.
     package init(
         _ settings: Settings, credentials: any CredentialsProvider, engine: HTTPEngine, time: any TimeSource
     ) throws(ObjectStoreError) {
@@ -106,7 +106,7 @@ package final class FamilyStore: ObjectStore {
 
     // MARK: One request
 
-    /// What one request is made of, before it is signed.
+    /// The parts of a request before it is signed.
     struct Call {
         var operation: ObjectStoreError.Operation
         var method: HTTPMethod
@@ -123,7 +123,7 @@ package final class FamilyStore: ObjectStore {
         }
     }
 
-    /// Sends the call and returns a successful answer; every other one is thrown, a 200 with the document of an error too.
+    /// Sends the call and returns a successful answer; throws for any other, also for an error document in a 200.
     func send(
         _ call: Call, body: (any ByteSource)? = nil, sink: (any ByteSink)? = nil,
         use: @escaping @Sendable (HTTPResponse) -> BodyUse = { $0.isSuccess ? .deliver : .collect }
@@ -135,7 +135,7 @@ package final class FamilyStore: ObjectStore {
             let document = errors.document(response)
             if response.isSuccess, document == nil {
                 if call.method == .put || call.method == .post { learned.withLock { $0.conduct.refusesWrites = false } }
-                // What removes something has nothing to tell when it is done: a page is a gateway's, whatever its status.
+                // A successful delete has no document: a web page comes from a gateway, whatever its status.
                 let begin = call.method == .delete ? response.body.first { $0 > UInt8(ascii: " ") } : nil
                 guard begin != UInt8(ascii: "<") else { throw malformed(call, response, "the answer is a web page") }
                 return response
@@ -162,7 +162,7 @@ package final class FamilyStore: ObjectStore {
             if settings.bucket != nil {
                 try await locate()
             } else if let locator = profile.locator {
-                // The service itself is in no region that it could tell.
+                // The service itself has no region that it could return.
                 signer = locator
             }
         }
@@ -194,7 +194,7 @@ package final class FamilyStore: ObjectStore {
         }
     }
 
-    /// Bytes that may be sent for nothing.
+    /// Most bytes of a body that is sent without waiting for a possible refusal.
     private static let cheapBody: Int64 = 64 << 10
 
     private func signedRequest(
@@ -207,7 +207,7 @@ package final class FamilyStore: ObjectStore {
             at: time.now() + learned.clock.offset)
     }
 
-    /// Asks the store for the bucket's region, signed in the way that does not need it (oss.md section 1).
+    /// Requests the bucket's region from the store, with a signature that does not need it (oss.md section 1).
     private func locate() async throws(ObjectStoreError) {
         var call = Call(.checkAccess, .get)
         call.query = [QueryItem("location")]
@@ -220,7 +220,7 @@ package final class FamilyStore: ObjectStore {
         let document = errors.document(response)
         guard response.isSuccess, document == nil else {
             let error = errors.error(response, call.operation, nil, document: document)
-            // Who signs for no region is refused by some stores whatever he asks, and by none for that reason alone.
+            // Some stores refuse any request signed without a region, and none refuses it for that reason alone.
             guard [.accessDenied, .invalidRequest, .notSupported].contains(error.kind) else { throw error }
             throw ObjectStoreError(
                 error.kind, .checkAccess, status: error.status, code: error.code,
@@ -233,7 +233,7 @@ package final class FamilyStore: ObjectStore {
         learned.withLock { $0.region = String(region) }
     }
 
-    /// How long the store may be silent over work of its own; nil takes the engine's limit.
+    /// How long the store may take without an answer for such an operation; nil takes the engine's limit.
     private static func patience(with operation: ObjectStoreError.Operation) -> Duration? {
         switch operation {
         case .copy, .uploadPartCopy, .completeUpload, .updateMetadata: .seconds(300)
@@ -246,7 +246,7 @@ package final class FamilyStore: ObjectStore {
     package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
         var call = Call(.checkAccess, .get)
         call.query = [QueryItem("max-keys", "1")]
-        // A policy may allow listings below a prefix and no other.
+        // A policy may allow listings below one prefix only.
         if !prefix.isEmpty { call.query.append(QueryItem("prefix", prefix)) }
         if learned.withLock({ $0.list }) == .two { call.query.append(QueryItem("list-type", "2")) }
         let response: HTTPResponse
@@ -262,14 +262,15 @@ package final class FamilyStore: ObjectStore {
         if case .header = profile.createOnly { _ = try await learnVersioning() }
     }
 
-    /// The bucket's region; nil where the store does not tell. Where it is not known yet, a listing that begins with `key` tells it.
+    /// The bucket's region; nil where the store does not return it. If it is not known yet, a listing with the prefix `key` shows
+    /// it.
     func region(listing key: ObjectKey) async throws(ObjectStoreError) -> String? {
         if let region = learned.withLock({ $0.region }) { return region }
         try await checkAccess(below: key.bytes)
         return learned.withLock { $0.region }
     }
 
-    /// Whether the bucket has or had versions; the same.
+    /// Whether the bucket has or had versioning; requested once.
     func hasVersions() async throws(ObjectStoreError) -> Bool {
         if let known = learned.withLock({ $0.hasVersions }) { return known }
         return try await learnVersioning()
@@ -289,11 +290,11 @@ package final class FamilyStore: ObjectStore {
         call.query = [QueryItem("versioning")]
         let response: HTTPResponse
         do throws(ObjectStoreError) { response = try await send(call) } catch {
-            // Whoever may not ask goes by the rule; what is overwritten in such a bucket is kept as a version.
+            // Without permission the rule is used: an object that is overwritten in such a bucket is kept as a version.
             guard error.kind == .accessDenied || error.kind == .notSupported else { throw error }
             return false
         }
-        // Whoever does not know looks.
+        // If the answer is not understood, a HEAD is sent.
         return (try? FamilyDocuments.hasVersions(response.body)) ?? true
     }
 
@@ -330,7 +331,7 @@ package final class FamilyStore: ObjectStore {
 
     // MARK: Answers
 
-    /// Reads a document, or says that it cannot be understood.
+    /// Parses a document, or throws an error that it is malformed.
     func read<Value>(
         _ call: Call, _ response: HTTPResponse, _ body: ([UInt8]) throws(XMLError) -> Value
     ) throws(ObjectStoreError) -> Value {
@@ -339,7 +340,7 @@ package final class FamilyStore: ObjectStore {
         }
     }
 
-    /// `isFinal` says that the next answer would be the same.
+    /// `isFinal`: a retry would get the same answer.
     func malformed(
         _ call: Call, _ response: HTTPResponse, _ reason: String, isFinal: Bool = false
     ) -> ObjectStoreError {

@@ -1,6 +1,6 @@
 package import ObjectStorage
 
-/// Credentials, and where they were found, for messages.
+/// Credentials, and their source for messages.
 package struct FoundCredentials: Sendable, Hashable {
     package var credentials: Credentials
     package var origin: String
@@ -10,7 +10,7 @@ package struct FoundCredentials: Sendable, Hashable {
     }
 }
 
-/// The environment as credentials are looked for in it. An empty variable is one that is not set.
+/// The environment, for the search for credentials. An empty variable counts as not set.
 struct CredentialVariables: Sendable {
     let environment: [String: String]
 
@@ -20,7 +20,7 @@ struct CredentialVariables: Sendable {
 
     /// A pair of keys with the first token that is set; nil when neither key is set.
     ///
-    /// Throws: when one key is set and the other is not. The next source may be for somebody else.
+    /// Throws: when one key is set and the other is not: the next source may have another user's.
     func pair(_ id: String, _ secret: String, _ tokens: [String] = []) throws(ObjectStoreError) -> FoundCredentials? {
         guard let keyID = self[id], let key = self[secret] else {
             guard let one = [id, secret].first(where: { self[$0] != nil }) else { return nil }
@@ -33,7 +33,8 @@ struct CredentialVariables: Sendable {
     }
 }
 
-/// Why a source that was named, or that has credentials, cannot be used. It is never passed over for the next one.
+/// Errors of a source that was named, or that has credentials, but cannot be used. The search does not continue with the next
+/// source.
 enum CredentialProblem {
     static func incomplete(_ message: String) -> ObjectStoreError {
         ObjectStoreError(.credentialsRejected, .checkAccess, code: "IncompleteCredentials", message: message)

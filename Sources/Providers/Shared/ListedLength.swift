@@ -1,6 +1,6 @@
-/// The length of an object in a JSON listing. What is no length makes one entry useless, not the whole listing.
+/// The length of an object in a JSON listing. An invalid length invalidates its entry, not the whole listing.
 struct ListedLength: Decodable, Sendable {
-    /// nil for what is no length.
+    /// nil for an invalid length.
     let bytes: Int64?
 
     init(from decoder: any Decoder) throws {

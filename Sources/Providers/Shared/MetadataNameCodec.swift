@@ -1,10 +1,10 @@
 import Basics
 
-/// Names of user metadata in the letters that a store takes.
+/// Names of user metadata in the characters that a store accepts.
 ///
-/// Stores that refuse underscores (oss.md section 4.4, cos.md section 4.4) get `--` and two hexadecimal digits for
-/// whatever is no lower-case letter, digit or `-`, and for a dash that would otherwise be read as the start of such an
-/// escape. Names made of those characters alone, which are all the names that others write there, stay as they are.
+/// At stores that refuse underscores (oss.md section 4.4, cos.md section 4.4), `--` and two hexadecimal digits replace any
+/// character other than a lower-case letter, digit or `-`, and a dash that would otherwise be read as the start of such an
+/// escape. Names of those characters alone, as other programs use them there, are unchanged.
 extension FamilyProfile.MetadataNames {
     func encode(_ name: String) -> String {
         guard self == .noUnderscore else { return name }
@@ -39,7 +39,7 @@ extension FamilyProfile.MetadataNames {
         byte == dash || (97...122).contains(byte) || (48...57).contains(byte)
     }
 
-    /// The character that `--XX` at the front stands for: a dash, or one that is not written plainly.
+    /// The character that `--XX` at the front encodes: a dash, or one that is not allowed itself.
     private static func escaped(_ bytes: ArraySlice<UInt8>) -> UInt8? {
         let front = Array(bytes.prefix(4))
         guard front.count == 4, front[0] == dash, front[1] == dash, let high = Hex.value(front[2]),

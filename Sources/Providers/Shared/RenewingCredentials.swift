@@ -2,11 +2,11 @@ package import Basics
 package import ObjectStorage
 import Synchronization
 
-/// Credentials that end and are got anew from where they came: a token service, an instance's metadata service, a file.
+/// Credentials that expire and are renewed from their source: a token service, an instance's metadata service, a file.
 ///
-/// Holds the newest ones and who waits for the next. Renewal begins `margin` before the end, by the request that notices
-/// it first, while the others go on with what is still good; only when nothing good is left do they wait. Locked by its
-/// own mutex, a leaf; the source is asked outside it, by one caller at a time. Lives as long as its store.
+/// Holds the newest credentials and the callers that wait for the next. A renewal begins `margin` before they expire, by the
+/// first request that notices; the others use the old ones as long as they are valid, and wait only after that. Locks: its own
+/// mutex, a leaf; the source is read outside it, by one caller at a time. Lives as long as its store.
 package final class RenewingCredentials: CredentialsProvider {
     package typealias Source = @Sendable () async throws(ObjectStoreError) -> Credentials?
 
@@ -14,17 +14,17 @@ package final class RenewingCredentials: CredentialsProvider {
         var credentials: Credentials?
         var isKnown = false
         var isRenewing = false
-        /// No renewal of credentials that still work before this; of the time source's `uptime`.
+        /// No renewal of valid credentials before this; of the time source's `uptime`.
         var earliest = Duration.zero
         var replacement: Replaced?
     }
 
-    /// The last reading of the source that a refusal asked for.
+    /// The last reading of the source because of a refusal.
     private struct Replaced {
-        /// Its end; of the time source's `uptime`.
+        /// When it ended; of the time source's `uptime`.
         var at: Duration
         var length: Duration
-        /// Whether there were others.
+        /// Whether the source had other credentials.
         var result: Result<Bool, ObjectStoreError>
     }
 
@@ -37,14 +37,14 @@ package final class RenewingCredentials: CredentialsProvider {
     private let source: Source
     private let margin: Duration
     private let time: any TimeSource
-    /// Who waits does so for the end of a renewal.
+    /// Callers wait for the end of a renewal.
     private let state = Monitor<State, Void, Void>(State())
     private static let pause = Duration.seconds(10)
     private static let silence = ObjectStoreError(
         .unreachable, .checkAccess, code: "NoCredentials",
         message: "the source of the credentials has none now")
 
-    /// `margin` is how long before their end credentials are no longer handed out without trying for new ones.
+    /// `margin` is how long before their expiry credentials are first renewed.
     package init(margin: Duration = .seconds(300), time: any TimeSource, source: @escaping Source) {
         (self.margin, self.time, self.source) = (margin, time, source)
     }
@@ -81,14 +81,15 @@ package final class RenewingCredentials: CredentialsProvider {
     private func replacement(
         of used: Credentials, after refusal: CredentialsRefusal, _ state: inout State
     ) -> Replacement {
-        // Another request that was refused reads the source already, or has done so.
+        // Another refused request reads the source already, or has read it.
         if state.isRenewing { return .wait }
         if state.isKnown, state.credentials != used { return .answer(.success(true)) }
         if let last = state.replacement {
             let age = time.uptime() - last.at
-            // A request that was sent before the last answer gets the same one.
+            // A request that was sent before the last answer gets the same result.
             if age < .seconds(1), (try? last.result.get()) != true { return .answer(last.result) }
-            // Not for each object that these credentials may not read, and programs less often than files.
+            // The source is not read for each object that these credentials may not read, and a slow program less often than a
+            // file.
             if refusal == .unexplained, age < max(.seconds(1), last.length * 20) { return .answer(.success(false)) }
         }
         state.isRenewing = true
@@ -105,7 +106,7 @@ package final class RenewingCredentials: CredentialsProvider {
         return .renew(fallback: works ? state.credentials : nil)
     }
 
-    /// Reads the source, for this caller and those that wait; `used` are credentials that the store refused.
+    /// Reads the source, for this caller and those that wait; `used` are credentials that the store has refused.
     private func renew(
         or fallback: Credentials?, replacing used: Credentials? = nil
     ) async throws(ObjectStoreError) -> Credentials? {
@@ -114,13 +115,13 @@ package final class RenewingCredentials: CredentialsProvider {
         do throws(ObjectStoreError) {
             let credentials = try await source()
             try credentials?.requireUsable()
-            // A service that is not there is silent as well: whoever had credentials does not become anonymous by that.
+            // A service that is unreachable has no credentials either: requests that had some must not become anonymous by that.
             if credentials == nil, state.withLock({ $0.credentials != nil }) { throw Self.silence }
             result = .success(credentials)
         } catch { result = .failure(error) }
         state.change { state, queue in
             if case .success(let credentials) = result { (state.credentials, state.isKnown) = (credentials, true) }
-            // A source that fails, or that has nothing newer, is not asked at every request.
+            // A source that fails, or has nothing newer, is not read at every request.
             state.earliest = time.uptime() + Self.pause
             if let used {
                 let now = time.uptime()
@@ -133,7 +134,7 @@ package final class RenewingCredentials: CredentialsProvider {
         return try result.get()
     }
 
-    /// Returns when the renewal under way has ended, well or not: whoever still has nothing then tries for itself.
+    /// Returns when the renewal in progress has ended, with or without success: a caller without credentials then renews itself.
     private func awaitRenewal() async {
         await state.waitRegardless { state, _ in state.isRenewing ? .wait(()) : .answer(()) }
     }

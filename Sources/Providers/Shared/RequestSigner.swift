@@ -3,9 +3,9 @@ import Digests
 package import HTTP
 package import ObjectStorage
 
-/// What a signature covers of one request, in every form that a signer may want.
+/// The parts of a request that a signature covers, in every form that a signer may need.
 package struct SignedRequest: Sendable {
-    /// What the store is told of the body.
+    /// How a request describes its body to the store.
     package enum Payload: Sendable, Hashable {
         case sha256([UInt8])
         case unsigned
@@ -25,7 +25,7 @@ package struct SignedRequest: Sendable {
     package var host: String
     /// As sent, percent-encoded, without the query.
     package var path: String
-    /// nil for what is asked of the service.
+    /// nil for requests to the service.
     package var bucket: String?
     package var key: ObjectKey?
     package var query: [QueryItem]
@@ -42,22 +42,22 @@ package struct SignedRequest: Sendable {
         (self.query, self.payload, self.region, self.time) = (query, payload, region, time)
     }
 
-    /// `/bucket/key` in bytes, whatever the address looks like: what Alibaba's signatures cover.
+    /// `/bucket/key` in bytes, independent of the addressing: the resource of Alibaba's signatures.
     var resource: ByteString {
         guard let bucket else { return "/" }
         return ByteString("/\(bucket)/") + (key?.bytes ?? "")
     }
 }
 
-/// How one provider's requests are signed. Values or leaves: called on any thread, never waits.
+/// How a provider's requests are signed. Values or leaves: called on any thread, never waits.
 package protocol RequestSigner: Sendable {
-    /// The digest of the body is signed, where it is known.
+    /// Whether the digest of the body is signed, where it is known.
     var coversBody: Bool { get }
-    /// A request cannot be signed before the bucket's region is known.
+    /// Whether a request cannot be signed before the bucket's region is known.
     var needsRegion: Bool { get }
-    /// Adds what makes the request a signed one. Whatever is sent besides is in `headers` already, `Host` included.
+    /// Adds the signature. All other headers are in `headers` already, `Host` included.
     func sign(_ headers: inout HTTPHeaders, _ request: SignedRequest, with credentials: Credentials)
-    /// The longest that a URL of its may work; nil without an end. The store answers 400 to longer ones.
+    /// The longest lifetime of a presigned URL; nil without a limit. The store answers 400 to longer ones.
     var longestLifetime: Duration? { get }
     /// The whole query of a URL that carries its signature.
     func presign(_ request: SignedRequest, with credentials: Credentials, lifetime: Duration) -> [QueryItem]
@@ -72,7 +72,7 @@ package struct QueryItem: Sendable, Hashable, Comparable {
     package let name: String
     package let value: String
 
-    /// Encodes both.
+    /// Encodes name and value.
     package init(_ name: String, _ value: String = "") {
         self.init(name, ByteString(value))
     }
@@ -82,7 +82,7 @@ package struct QueryItem: Sendable, Hashable, Comparable {
         self.value = PercentEncoding.encode(value)
     }
 
-    /// A parameter without a value is written with `=`.
+    /// Has `=` also without a value.
     package var text: String { "\(name)=\(value)" }
 
     package static func < (left: QueryItem, right: QueryItem) -> Bool {

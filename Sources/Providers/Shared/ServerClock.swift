@@ -1,12 +1,14 @@
 import Basics
 import HTTP
 
-/// How far the server's clock is from ours, as its answers tell: signatures are good for some minutes of its time.
+/// The difference between the server's clock and this machine's, from its answers: signatures are valid for some minutes of the
+/// server's time.
 struct ServerClock: Sendable {
-    /// What to add to our clock to have the server's.
+    /// The server's clock minus this machine's.
     private(set) var offset = Duration.zero
 
-    /// Takes the server's clock from an answer that came `now`, when it is further than `tolerance` from what was signed.
+    /// Takes over the server's clock from an answer that came `now`, when it differs from the signed time by more than
+    /// `tolerance`.
     mutating func learn(_ response: HTTPResponse, now: Timestamp, tolerance: Duration) -> Bool {
         guard let server = response.date else { return false }
         let offset = server - now
@@ -18,6 +20,6 @@ struct ServerClock: Sendable {
 }
 
 extension HTTPResponse {
-    /// The server's clock when it answered.
+    /// The server's clock at the time of the answer.
     var date: Timestamp? { headers["Date"].flatMap { Timestamp(httpDate: $0) } }
 }

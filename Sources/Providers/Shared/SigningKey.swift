@@ -2,10 +2,10 @@ import Digests
 import ObjectStorage
 import Synchronization
 
-/// The key that signatures of version 4 are made with, a chain of HMACs over day, region and service (AWS "Create a signed
-/// request", oss.md section 2.2).
+/// The key for signatures of version 4, a chain of HMACs over day, region and service (AWS "Create a signed request", oss.md
+/// section 2.2).
 ///
-/// Keeps the one of the last day, region and secret, which is all the state there is; a leaf lock.
+/// Caches the key of the last day, region and secret. Locks: a leaf.
 final class SigningKey: Sendable {
     private struct Known {
         let day: String
@@ -19,7 +19,7 @@ final class SigningKey: Sendable {
     private let ending: String
     private let known = Mutex<Known?>(nil)
 
-    /// `prefix` stands before the secret, `ending` is the last link of the chain.
+    /// `prefix` precedes the secret, `ending` is the last link of the chain.
     init(prefix: String, service: String, ending: String) {
         (self.prefix, self.service, self.ending) = (prefix, service, ending)
     }

@@ -1,7 +1,7 @@
 import ObjectStorage
 
-/// The table: names as each store's SDKs and tools have them (botocore 1.44, aws-cli 2, alibabacloud_credentials 1.0, ossutil 2,
-/// coscmd 1.8, coscli 1.0, tccli 3.1, qiniu 7.18, openstacksdk 4.22, python-swiftclient 4.8).
+/// The settings of each store's SDKs and tools, by their names (botocore 1.44, aws-cli 2, alibabacloud_credentials 1.0, ossutil
+/// 2, coscmd 1.8, coscli 1.0, tccli 3.1, qiniu 7.18, openstacksdk 4.22, python-swiftclient 4.8).
 extension ToolSetting {
     package static let table = everywhere + amazon + amazonFiles + alibaba + tencent + others + openStack
 
@@ -15,7 +15,7 @@ extension ToolSetting {
 
     private static let everywhere: [ToolSetting] =
         [
-            // curl(1): in capitals it could come from a request to a CGI program.
+            // curl(1) ignores this name in capitals: it could come from a request to a CGI program.
             ToolSetting(nil, "HTTP_PROXY", .option(["proxy"]), isGrave: true),
             ToolSetting(nil, "SSL_CERT_DIR", .option(["ca-file"]), if: .allBut("/etc/ssl/certs"), isGrave: true),
         ] + read(nil, ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
@@ -63,7 +63,7 @@ extension ToolSetting {
                 "AWS_S3_DISABLE_MULTIREGION_ACCESS_POINTS",
             ])
 
-    /// Of a profile. Names below `s3 =` begin with `s3.`.
+    /// Settings of a profile. Names below `s3 =` begin with `s3.`.
     private static let amazonFiles: [ToolSetting] =
         [
             "s3.addressing_style", "s3.use_accelerate_endpoint", "s3.use_dualstack_endpoint", "use_dualstack_endpoint",
@@ -124,7 +124,7 @@ extension ToolSetting {
             ),
             ToolSetting(.oss, "ALIYUN_ACCESS_KEY_ID", .remedy("set ALIBABA_CLOUD_ACCESS_KEY_ID"), isGrave: true),
             ToolSetting(.oss, "ALICLOUD_ACCESS_KEY", .remedy("set ALIBABA_CLOUD_ACCESS_KEY_ID"), isGrave: true),
-            // Spelt without `-` and `_`, as ossutil compares them.
+            // Without `-` and `_`, as ossutil compares them.
             ToolSetting(.ossutil, .oss, "proxy", .option(["proxy"]), isGrave: true),
             ToolSetting(.ossutil, .oss, "proxyhost", .option(["proxy"]), isGrave: true),
             ToolSetting(.ossutil, .oss, "skipverifycert", .option(["ca-file"]), if: .yes, isGrave: true),

@@ -2,7 +2,7 @@ package import ObjectStorage
 
 /// A setting that a provider's own tools or SDKs read: a variable of the environment, or a name in one of their files.
 ///
-/// One table for all stores says which of them pailfs reads. A mount warns of one that is set and not read if it changes where
+/// One table for all stores says which of them pailfs reads. A mount warns of one that is set and not read if it determines where
 /// requests go, which of them are allowed, or which servers are trusted; `doctor` shows the others too.
 package struct ToolSetting: Sendable, Hashable {
     /// Where it is set.
@@ -13,15 +13,15 @@ package struct ToolSetting: Sendable, Hashable {
     package enum Use: Sendable, Hashable {
         /// pailfs reads it.
         case read
-        /// These options of a mount do the same.
+        /// These options of a mount have the same effect.
         case option([String])
-        /// No option does. The text is what to do in its place.
+        /// No option has the same effect. The text is the remedy.
         case remedy(String)
         /// It has no effect on requests for objects.
         case meaningless
     }
 
-    /// The values with which it differs from what a mount does.
+    /// The values with which it differs from a mount's behaviour.
     package enum Values: Sendable, Hashable {
         case all, yes, no
         case one(String)
@@ -45,7 +45,7 @@ package struct ToolSetting: Sendable, Hashable {
     package let name: String
     package let use: Use
     let values: Values
-    /// Whether a mount warns.
+    /// Whether a mount warns of it.
     package let isGrave: Bool
 
     init(
@@ -63,7 +63,7 @@ package struct ToolSetting: Sendable, Hashable {
         self.init(.variable, store, name, use, if: values, isGrave: isGrave)
     }
 
-    /// The environment, or what a file says of the profile of a mount.
+    /// The environment, or a file's values for the profile of a mount.
     package struct Source: Sendable, Hashable {
         package var place: Place
         /// For messages; empty for the environment.
@@ -88,7 +88,7 @@ package struct ToolSetting: Sendable, Hashable {
         }
     }
 
-    /// The settings of `sources` that are not read. With one of the options in its place, a setting is left out.
+    /// The settings of `sources` that are not read. A setting is left out when an option that replaces it is given.
     package static func unread(
         in sources: [Source], of store: BucketURL.Scheme, options: Set<String> = []
     ) -> [Unread] {

@@ -1,20 +1,20 @@
 import Basics
 
-/// Why a document could not be read: where, in bytes, and what was wrong.
+/// Why a document could not be parsed: the offset in bytes, and the reason.
 struct XMLError: Error, Sendable, CustomStringConvertible {
     let offset: Int
     let reason: String
-    /// The document breaks the protocol, and did not just break off.
+    /// Whether the document violates the protocol, and was not merely cut off.
     var isFinal = false
     var description: String { "\(reason) at byte \(offset)" }
 }
 
 /// Reads the small, regular XML of object stores in one pass, without building a tree.
 ///
-/// Elements are visited with `elements`, whose closure reads each child by `text`, `elements` or not at all. Names come
-/// without their namespace prefix; attributes, comments and processing instructions are passed over. There are no document
-/// types and no entities but the five of XML and character references, and nesting is bounded, so a document costs time
-/// in proportion to its length.
+/// Elements are visited with `elements`, whose closure reads each child by `text`, `elements` or not at all. Names come without
+/// their namespace prefix; attributes, comments and processing instructions are skipped. Document types are not supported, nor
+/// entities other than the five of XML and character references, and nesting is bounded, so the time for a document is
+/// proportional to its length.
 struct XMLReader {
     private static let deepest = 32
 
@@ -34,7 +34,7 @@ struct XMLReader {
         guard try nextTag() == nil, open.isEmpty else { throw error("content after the root element") }
     }
 
-    /// The name of the root element, of a reader that has read nothing; nil of an empty document.
+    /// The name of the root element, before anything was read; nil for an empty document.
     func rootName() throws(XMLError) -> String? {
         var copy = self
         return try copy.nextTag()
@@ -49,10 +49,10 @@ struct XMLReader {
     /// The text of the element being read, which has no children.
     mutating func text() throws(XMLError) -> String { String(decoding: try rawText(), as: UTF8.self) }
 
-    /// The same as bytes.
+    /// The text as bytes.
     mutating func content() throws(XMLError) -> ByteString { ByteString(try rawText()) }
 
-    /// The text of the element being read with that of its children left out; `body` is called with each child.
+    /// The text of the element being read without that of its children; `body` is called with each child.
     mutating func mixed(_ body: (inout XMLReader, String) throws(XMLError) -> Void) throws(XMLError) -> String {
         if endSelfClosed() { return "" }
         var text: [UInt8] = []
@@ -84,7 +84,7 @@ struct XMLReader {
         while open.count >= depth { try skip() }
     }
 
-    /// Passes over the rest of the element being read.
+    /// Skips the rest of the element being read.
     private mutating func skip() throws(XMLError) {
         if endSelfClosed() { return }
         let depth = open.count
@@ -102,7 +102,7 @@ struct XMLReader {
 
     // MARK: Tags
 
-    /// The name of the next start tag, which is open then; nil when an end tag closed the element, or at the end.
+    /// Opens the next element and returns its name; nil when an end tag closed the current one, or at the end.
     private mutating func nextTag() throws(XMLError) -> String? {
         while position < bytes.count {
             guard bytes[position] == UInt8(ascii: "<") else {
@@ -260,7 +260,7 @@ struct XMLReader {
 
 /// Writes request documents.
 enum XMLText {
-    /// Whether XML 1.0 (section 2.2) can hold the bytes at all: UTF-8 without control characters but tab and line ends.
+    /// Whether XML 1.0 (section 2.2) can represent the bytes: UTF-8 without control characters except tab and line ends.
     static func canHold(_ bytes: ByteString) -> Bool {
         guard let text = String(validating: bytes.bytes, as: UTF8.self) else { return false }
         return text.unicodeScalars.allSatisfy { scalar in

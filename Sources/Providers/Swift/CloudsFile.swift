@@ -1,12 +1,12 @@
 import Basics
 
-/// A file of clouds: the parts of YAML that people write such files in (YAML 1.2), JSON among them.
+/// A clouds.yaml file: the subset of YAML in which users write such files (YAML 1.2), JSON among it.
 ///
 /// Mappings and lists by indentation or in brackets, scalars that are plain, quoted or in a block, anchors, aliases and `<<`.
-/// What needs more of YAML (tags, plain or quoted scalars over several lines) is refused with its line, rather than read as
-/// something else. Names are as openstacksdk has them: `-` is `_`.
+/// Other YAML (tags, plain or quoted scalars over several lines) is refused with its line, and not misread. Names are as in
+/// openstacksdk: `-` is `_`.
 package struct CloudsFile: Sendable {
-    /// Why a file cannot be read, in one sentence without its name.
+    /// Why a file cannot be parsed, in one sentence without its name.
     package struct Malformed: Error, Sendable, CustomStringConvertible {
         package let line: Int
         package let reason: String
@@ -33,7 +33,7 @@ package struct CloudsFile: Sendable {
             return items
         }
 
-        /// `other`'s members over this node's, through all levels.
+        /// `other`'s members over this node's, at all levels.
         func merged(with other: Node) -> Node {
             guard case .mapping(var members) = self, case .mapping(let more) = other else { return other }
             for (name, node) in more { members[name] = members[name]?.merged(with: node) ?? node }
@@ -55,10 +55,10 @@ package struct CloudsFile: Sendable {
         return own?.merged(with: more) ?? more
     }
 
-    /// What a file of vendors says of one.
+    /// A vendor's settings in a file of vendors.
     func vendor(_ name: String) -> Node? { root["public_clouds"]?[name] }
 
-    /// The one cloud's name, when there is one only.
+    /// The name of the only cloud; nil if there are several.
     var onlyCloud: String? {
         guard case .mapping(let clouds)? = root["clouds"], clouds.count == 1 else { return nil }
         return clouds.keys.first

@@ -6,7 +6,7 @@ import ObjectStorage
 enum ForeignParts {
     private static let slash = UInt8(ascii: "/")
 
-    /// The directory of the parts of the object at `key`; nil when its manifest names something else.
+    /// The directory of the parts of the object at `key`; nil when its manifest names another.
     static func directory(ofManifest path: ByteString, at key: ObjectKey, in container: String) -> ByteString? {
         let bare = path.hasPrefix("/") ? path.dropFirst(1) : path
         let start = ByteString(container) + "/" + key.bytes + "/"
@@ -32,7 +32,7 @@ enum ForeignParts {
         name.hasPrefix(directory) && isNumber(name.bytes[directory.count...])
     }
 
-    /// iOS takes a UUID, Java and C++ a date and more digits.
+    /// iOS uses a UUID, Java and C++ a date and more digits.
     private static func isUpload(_ name: some Collection<UInt8>) -> Bool {
         if name.count >= 14, name.count <= 40, name.allSatisfy({ (48...57).contains($0) }) { return true }
         guard name.count == 36 else { return false }

@@ -5,7 +5,7 @@ package import ObjectStorage
 
 /// The login of OpenStack's identity service, version 3 (swift.md section 2.2).
 package struct KeystoneLogin: Sendable {
-    /// A name in a domain, or an id, which needs none.
+    /// A name in a domain, or an id without one.
     package struct Named: Sendable, Hashable {
         package var id: String?
         package var name: String?
@@ -18,13 +18,13 @@ package struct KeystoneLogin: Sendable {
     }
 
     package enum Method: Sendable {
-        /// Without a project the user's default one counts.
+        /// Without a project the user's default project is used.
         case password(user: Named, password: Secret, project: Named?)
         /// A token of an earlier login, exchanged for one of the project.
         case token(Secret, project: Named?)
-        /// Knows its project.
+        /// It belongs to a project.
         case applicationCredential(id: String, secret: Secret)
-        /// By name, which needs its user.
+        /// By name, with its user.
         case namedApplicationCredential(name: String, user: Named, secret: Secret)
     }
 
@@ -33,10 +33,10 @@ package struct KeystoneLogin: Sendable {
     package var method: Method
     /// nil takes the first region that has the service.
     package var region: String?
-    /// Which of the service's addresses: `public`, `internal`, `admin`.
+    /// The kind of the service's address: `public`, `internal`, `admin`.
     package var interface = "public"
     package var serviceType = "object-store"
-    /// The account's address, where it is another one than the catalog has.
+    /// The account's address, where it is not the catalog's.
     package var storageURL: String?
 
     package init(url: String, method: Method) { (self.url, self.method) = (url, method) }
@@ -50,7 +50,7 @@ package struct KeystoneLogin: Sendable {
         return try token(await LoginRequest.send(.post, tokensURL, headers: headers, body: Array(body), engine))
     }
 
-    /// What a login was answered.
+    /// The token in the answer to a login.
     func token(_ response: HTTPResponse) throws(ObjectStoreError) -> SwiftToken {
         guard let token = response.headers["X-Subject-Token"] else {
             throw LoginRequest.malformed(response, tokensURL, "no X-Subject-Token")
@@ -118,7 +118,7 @@ package struct KeystoneLogin: Sendable {
         var token: Token
     }
 
-    /// A text, or more of these by name: all that a login is made of.
+    /// A string, or others by name: the parts of a login document.
     private indirect enum Document: Encodable {
         case text(String)
         case list([String])

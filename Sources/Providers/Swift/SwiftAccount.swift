@@ -10,7 +10,7 @@ package struct SwiftAccount: BucketDirectory {
         store = SwiftStore(SwiftStore.Settings(container: ""), authenticator: authenticator, engine: engine, time: time)
     }
 
-    /// Containers that tools keep segments in are no buckets of their own (swift.md section 13, 11).
+    /// Lists the containers without those in which tools keep segments (swift.md section 13, 11).
     package func buckets() async throws(ObjectStoreError) -> [BucketEntry] {
         var names: [String] = []
         while true {

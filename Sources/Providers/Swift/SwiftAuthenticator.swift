@@ -2,7 +2,7 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// A request as far as an authenticator needs to know it.
+/// The parts of a request that an authenticator needs.
 package struct SwiftRequestHead: Sendable {
     package var method: HTTPMethod
     /// `/container` or `/container/object`, not encoded; empty for the account.
@@ -14,24 +14,24 @@ package struct SwiftRequestHead: Sendable {
     }
 }
 
-/// Who vouches for requests to a Swift-shaped store, and where the store is.
+/// Authenticates requests to a Swift-shaped store, and knows the store's address.
 package protocol SwiftAuthenticator: Sendable {
-    /// Adds what vouches for the request, logging in first where that takes a login, and tells where it goes.
+    /// Authenticates the request, after a login if necessary, and returns its address.
     func authorize(_ head: inout SwiftRequestHead) async throws(ObjectStoreError) -> StorageAddress
-    /// The store answered 401 or 403 to `head` as it was authorized: whether another try with what was learned may do
-    /// better. Asked once a request.
+    /// The store answered 401 or 403 to `head` as it was authorized. Returns whether another try may succeed with what was
+    /// learnt. Called once a request.
     ///
     /// Throws: the error of credentials that cannot be read again now.
     func learn(from response: HTTPResponse, to head: SwiftRequestHead) async throws(ObjectStoreError) -> Bool
 }
 
-/// Where containers are: a storage URL in pieces.
+/// The address of the containers: the parts of a storage URL.
 package struct StorageAddress: Sendable, Hashable {
     package let origin: HTTPOrigin
-    /// Path of the account as it goes over the wire, without a slash at its end; may be empty.
+    /// The account's path as it is sent, without a slash at its end; may be empty.
     package let basePath: String
 
-    /// nil unless `url` is an absolute http or https URL; query and fragment are no part of one.
+    /// nil unless `url` is an absolute http or https URL without query and fragment.
     package init?(_ url: String) {
         let pieces = url.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
         guard pieces.count >= 3, pieces[1].isEmpty, !url.contains("?"), !url.contains("#") else { return nil }
@@ -55,7 +55,7 @@ package struct StorageAddress: Sendable, Hashable {
         basePath = path.isEmpty ? "" : "/" + PercentEncoding.encode(decoded, keepingSlash: true)
     }
 
-    /// The path on the wire, encoded once.
+    /// The path of a request, encoded once.
     package func path(_ container: String, _ key: ByteString?) -> String {
         var path = basePath
         if !container.isEmpty { path += "/" + PercentEncoding.encode(container) }

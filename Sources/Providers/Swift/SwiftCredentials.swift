@@ -2,25 +2,25 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// Where Swift's users keep how they sign in (swift.md section 15): our own variables, the environment that OpenStack's
-/// programs read, that of auth version 1, clouds.yaml, rclone's configuration.
+/// The places where Swift's users keep their logins (swift.md section 15): pailfs's own variables, the environment of OpenStack's
+/// programs, that of auth version 1, clouds.yaml, rclone's configuration.
 package struct SwiftCredentials: Sendable {
     package enum Login: Sendable {
         case tempAuth(TempAuthLogin)
         case keystone(KeystoneLogin)
-        /// Nothing renews it.
+        /// A token that cannot be renewed.
         case token(SwiftToken)
     }
 
-    /// What was found, and where, for messages.
+    /// A login, and its source for messages.
     package struct Found: Sendable {
         package var login: Login
         package var origin: String
         /// A PEM file of certificates to trust, where the source names one.
         package var caFile: String?
-        /// What this machine shows to servers that want a certificate of it.
+        /// The certificate that this machine presents to servers which ask for one.
         package var clientCertificate: ClientCertificate?
-        /// What the source says, for `ToolSetting`.
+        /// The source's values, for `ToolSetting`.
         package var values: [String: String]
 
         package init(
@@ -31,7 +31,7 @@ package struct SwiftCredentials: Sendable {
             (self.clientCertificate, self.values) = (clientCertificate, values)
         }
 
-        /// Logs in, where that takes a login.
+        /// Returns the token, after a login if necessary.
         package func token(_ engine: HTTPEngine, time: any TimeSource) async throws(ObjectStoreError) -> SwiftToken {
             switch login {
             case .tempAuth(let login): try await login.token(engine, time)
@@ -41,7 +41,7 @@ package struct SwiftCredentials: Sendable {
         }
     }
 
-    /// A source's settings by the names OpenStack's variables have after `OS_`, in lower case.
+    /// A source's settings by the names of OpenStack's variables without `OS_`, in lower case.
     typealias Values = [String: String]
 
     private let environment: [String: String]
@@ -50,8 +50,8 @@ package struct SwiftCredentials: Sendable {
     private let region: String?
     private let text: @Sendable (String) -> String?
 
-    /// `profile` is a cloud of clouds.yaml or a remote of rclone's; `endpoint` the URL to log in at, and `region` the
-    /// region, when not the source's. `text` gives the text of a file, nil when there is none that can be read.
+    /// `profile` is a cloud of clouds.yaml or a remote of rclone's; `endpoint`, the login URL, and `region` replace the source's.
+    /// `text` returns the text of a file, nil when it cannot be read.
     package init(
         environment: [String: String], profile: String?, endpoint: String? = nil, region: String? = nil,
         text: @escaping @Sendable (String) -> String? = CredentialFiles.readText
@@ -60,7 +60,7 @@ package struct SwiftCredentials: Sendable {
         (self.region, self.text) = (region, text)
     }
 
-    /// The first source that says how; nil when none does. Throws when one says it by halves, with what is missing.
+    /// The first source with a login; nil when none has one. Throws when a source is incomplete, with what is missing.
     package func find() throws(ObjectStoreError) -> Found? {
         if let profile {
             if let values = try cloud(profile) { return try found(values, in: "the cloud \(profile) of clouds.yaml") }
@@ -102,14 +102,14 @@ package struct SwiftCredentials: Sendable {
         return try found(values, in: "the cloud \(only) of clouds.yaml")
     }
 
-    /// The file of certificates that the variables or the cloud name.
+    /// The file of certificates, from the variables or the cloud.
     package var authorities: (path: String, origin: String)? {
         if profile == nil, let path = value("OS_CACERT") { return (path, "OS_CACERT") }
         guard let found = try? find(), let path = found.caFile else { return nil }
         return (path, "cacert of \(found.origin)")
     }
 
-    /// The certificate of this machine that the variables or the cloud name.
+    /// The certificate of this machine, from the variables or the cloud.
     package var clientCertificate: ClientCertificate? {
         guard let found = try? find() else { return nil }
         if profile == nil, let path = value("OS_CERT") {
@@ -118,7 +118,7 @@ package struct SwiftCredentials: Sendable {
         return found.clientCertificate
     }
 
-    /// For `ToolSetting`: the environment, and what the cloud says.
+    /// For `ToolSetting`: the environment, and the cloud's values.
     package var toolSettings: [ToolSetting.Source] {
         let variables = ToolSetting.Source(.variable, "", environment)
         guard let found = try? find(), profile != nil || found.origin != Self.variables else { return [variables] }
@@ -143,7 +143,7 @@ package struct SwiftCredentials: Sendable {
 
     // MARK: Files
 
-    /// Where openstacksdk looks, first the directory one is in.
+    /// The directories that openstacksdk searches, first the working directory.
     private var directories: [String] {
         var directories = [""]
         if let own = value("XDG_CONFIG_HOME"), own.hasPrefix("/") { directories.append(own + "/openstack/") }
@@ -155,10 +155,10 @@ package struct SwiftCredentials: Sendable {
         directories.flatMap { place in ["yaml", "yml", "json"].map { "\(place)\(name).\($0)" } }
     }
 
-    /// Where logins are looked for, for messages.
+    /// The files that are searched for logins, for messages.
     package var files: [String] { value("OS_CLIENT_CONFIG_FILE").map { [$0] } ?? places("clouds") }
 
-    /// The first file of clouds that is there, with the secrets beside it.
+    /// The first existing file of clouds, with the secrets beside it.
     private func clouds() throws(ObjectStoreError) -> (file: CloudsFile, secrets: CloudsFile?)? {
         let named = value("OS_CLIENT_CONFIG_FILE")
         if let named, text(named) == nil {
@@ -180,7 +180,7 @@ package struct SwiftCredentials: Sendable {
 
     private func parse(_ path: String) throws(ObjectStoreError) -> CloudsFile? {
         guard let text = text(path) else { return nil }
-        // The directory one is in may be anybody's, and the file says whom to log in with.
+        // The working directory may belong to any user, and the file determines the login server.
         if !path.contains("/"), let reason = CredentialFiles.reasonForDistrust(of: path) {
             throw Self.lacking("\(path) in this directory \(reason)")
         }
@@ -211,14 +211,14 @@ package struct SwiftCredentials: Sendable {
         return values
     }
 
-    /// What a list of regions says of the one that is wanted, or of the first.
+    /// The values of the wanted region in a list of regions, or of the first.
     private func region(of cloud: CloudsFile.Node, _ name: String) throws(ObjectStoreError) -> CloudsFile.Node? {
         let regions = (cloud["regions"]?.items ?? []) + (cloud["region_name"]?.items ?? [])
         let names = regions.compactMap { $0.text ?? $0["name"]?.text }
         guard let first = names.first else { return nil }
         let wanted = region ?? value("OS_REGION_NAME") ?? cloud["region_name"]?.text ?? first
         guard let index = names.firstIndex(of: wanted) else {
-            // The mount knows better than the file.
+            // The mount's option precedes the file.
             if region != nil { return nil }
             throw Self.lacking(
                 "the cloud \(name) has no region \(wanted), only \(names.joined(separator: ", ")); set one of them")
@@ -244,7 +244,7 @@ package struct SwiftCredentials: Sendable {
         ]
         var values: Values = [:]
         for (theirs, ours) in names { if let value = section[theirs], !value.isEmpty { values[ours] = value } }
-        // Version 0 is told by the URL.
+        // Version 0: the URL shows the version.
         let version = section["auth_version"].flatMap { Int($0) } ?? 0
         let isThird = version == 3 || version == 0 && values["auth_url"]?.contains("v3") == true
         values["identity_api_version"] = isThird ? "3" : String(max(1, version))
@@ -287,7 +287,7 @@ package struct SwiftCredentials: Sendable {
             login.interface = interface.hasSuffix("URL") ? String(interface.dropLast(3)) : interface
         }
         login.serviceType = values["service_type"] ?? login.serviceType
-        // swiftclient takes a storage URL for that of the catalog, too.
+        // swiftclient also accepts a storage URL here, in place of the catalog's.
         login.storageURL =
             values["object_store_endpoint_override"] ?? values["object_store_endpoint"] ?? values["storage_url"]
         return .keystone(login)

@@ -2,9 +2,9 @@ import Basics
 import FoundationEssentials
 import ObjectStorage
 
-/// The JSON that Swift answers with, and that manifests are made of.
+/// The JSON of Swift's answers and of manifests.
 enum SwiftDocuments {
-    /// One entry of a container's listing: an object, or what a delimiter rolled up (swift.md section 3).
+    /// One entry of a container's listing: an object, or a common prefix (swift.md section 3).
     struct Entry: Decodable, Sendable {
         var name: String?
         var subdir: String?
@@ -25,17 +25,17 @@ enum SwiftDocuments {
             case symlinkBytes = "symlink_bytes"
         }
 
-        /// nil for what is no length.
+        /// nil for an invalid length.
         var length: Int64? { bytes.map(\.bytes) ?? 0 }
 
-        /// UTC, without saying so.
+        /// UTC, although the text does not say so.
         var modified: Timestamp? {
             lastModified.flatMap { Timestamp(iso8601: $0.hasSuffix("Z") ? $0 : $0 + "Z") }
         }
     }
 
     static func entries(_ body: [UInt8]) -> [Entry]? {
-        // Some servers have nothing to say of an empty container.
+        // Some servers send no body for an empty container.
         body.isEmpty ? [] : try? JSONDecoder().decode([Entry].self, from: Data(body))
     }
 
@@ -48,7 +48,7 @@ enum SwiftDocuments {
         body.isEmpty ? [] : try? JSONDecoder().decode([Container].self, from: Data(body))
     }
 
-    /// An element of a manifest that is being made (swift.md section 7.1).
+    /// An element of a new manifest (swift.md section 7.1).
     struct Segment: Encodable, Sendable {
         var path: String
         var etag: String
@@ -70,7 +70,7 @@ enum SwiftDocuments {
         return (try? JSONDecoder().decode([Element].self, from: Data(body)))?.compactMap(\.name)
     }
 
-    /// What a refused manifest says of its segments.
+    /// The errors of segments in the answer to a refused manifest.
     static func segmentErrors(_ body: [UInt8]) -> [[String]] {
         struct Report: Decodable {
             var errors: [[String]]
@@ -81,13 +81,13 @@ enum SwiftDocuments {
 
     /// The answer to a bulk request (swift.md section 8).
     struct BulkReport: Sendable {
-        /// `200 OK`, with what the body says.
+        /// Such as `200 OK`, from the body.
         var text: String
-        /// Path and status of each that failed.
+        /// Path and status of each failed object.
         var errors: [(path: String, status: String)]
 
         var status: Int { Int(text.prefix(3)) ?? 500 }
-        /// A bulk request of which nothing was there has "404 Not Found" and is done all the same.
+        /// A bulk request for which no object existed has "404 Not Found" and has succeeded.
         var isSuccess: Bool { errors.isEmpty && (200..<300 ~= status || status == 404) }
     }
 

@@ -2,9 +2,9 @@ import Basics
 import HTTP
 import ObjectStorage
 
-/// Error answers in our terms. Bodies are for people: only the status tells (swift.md section 11).
+/// Converts error answers. Their texts are for people: only the status is used (swift.md section 11).
 enum SwiftErrors {
-    /// An answer with an error status. `isConditional` says that the request had a condition that can fail.
+    /// The error for an answer with an error status. `isConditional`: the request had a condition that can fail.
     static func error(
         _ response: HTTPResponse, _ operation: ObjectStoreError.Operation, _ key: ObjectKey?, isConditional: Bool
     ) -> ObjectStoreError {
@@ -49,7 +49,7 @@ enum SwiftErrors {
         case 408, 499: .interrupted
         case 409: .conflict
         case 412: isConditional ? .preconditionFailed : .invalidRequest
-        // Nothing is sent that is longer than the store takes, so it is a quota.
+        // No body is longer than the store's limit, so this is a quota.
         case 413: operation == .copy || operation == .uploadPartCopy ? .tooLarge : .quotaExceeded
         case 416: .invalidRange
         case 422: .integrity
@@ -60,7 +60,7 @@ enum SwiftErrors {
         }
     }
 
-    /// What a 404 misses, by what was asked for.
+    /// What is missing by a 404, according to the operation.
     private static func missing(_ operation: ObjectStoreError.Operation) -> ObjectStoreError.Kind {
         switch operation {
         case .list, .put, .checkAccess, .usage, .createUpload, .uploadPart, .listUploads, .deleteMany, .listBuckets:

@@ -5,13 +5,13 @@ import ObjectStorage
 
 /// Stored headers as Swift has them: `X-Object-Meta-` and the few system headers it keeps (swift.md section 5).
 ///
-/// A value has at most 256 bytes there, so a longer one is cut into several: `name`, `name-part-2`, `name-part-3`. They
-/// are one again when read.
+/// A value has at most 256 bytes there, so a longer one is divided into several: `name`, `name-part-2`, `name-part-3`. They are
+/// joined when read.
 enum SwiftMetadata {
     static let prefix = "x-object-meta-"
-    /// Names the upload whose segments a large object is made of, for servers that do not tell.
+    /// The upload to which a large object's segments belong, for servers that do not show it.
     static let uploadHeader = prefix + "pailfs-upload"
-    /// What Ceph shows of its own among the metadata of large objects.
+    /// Ceph's own property among the metadata of large objects.
     private static let staticLargeObject = "static-large-object"
     static let systemHeaders = [
         "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires",
@@ -20,10 +20,10 @@ enum SwiftMetadata {
     static let longestValue = 256
     static let mostItems = 90
     static let mostBytes = 4096
-    /// The type of what has none; without one the server would guess from the name.
+    /// The type of an object without one; otherwise the server would guess it from the name.
     static let defaultType = "application/octet-stream"
 
-    /// Adds everything that is stored with an object; a POST drops what it does not name.
+    /// Adds everything that is stored with an object; a POST removes the headers that it does not have.
     static func add(_ metadata: ObjectMetadata, to call: inout SwiftStore.Call) throws(ObjectStoreError) {
         call.headers["Content-Type"] = metadata.contentType ?? defaultType
         call.headers["Cache-Control"] = metadata.cacheControl
@@ -43,7 +43,7 @@ enum SwiftMetadata {
         for item in items { call.headers[prefix + item.name] = item.value }
     }
 
-    /// What `headers` store, in the form that `add` sends.
+    /// The metadata in `headers`, in the form of `add`.
     static func read(_ headers: HTTPHeaders) -> ObjectMetadata {
         var metadata = ObjectMetadata(contentType: headers["Content-Type"])
         metadata.cacheControl = text(headers["Cache-Control"])
@@ -61,13 +61,13 @@ enum SwiftMetadata {
         return metadata
     }
 
-    /// What the upload's object at `key` says in `uploadHeader`. A copy that another tool makes carries the header along, and
-    /// the key in it tells that the segments are not the copy's.
+    /// The value of `uploadHeader` of the upload's object at `key`. A copy that another tool makes has the header too, and the
+    /// key in it shows that the segments are not the copy's.
     static func ownership(of upload: UploadID, at key: ObjectKey) -> String {
         "\(upload.text)/\(Hex.encode(MD5.of(key.bytes.bytes)))"
     }
 
-    /// The upload whose segments belong to the object at `key` that `headers` are of.
+    /// The upload whose segments belong to the object at `key` with these `headers`.
     static func upload(_ headers: HTTPHeaders, at key: ObjectKey) -> UploadID? {
         guard let upload = sharedUpload(headers), headers[uploadHeader] == ownership(of: upload, at: key) else {
             return nil
@@ -75,7 +75,7 @@ enum SwiftMetadata {
         return upload
     }
 
-    /// The upload whose segments the object is made of, whatever object they belong to.
+    /// The upload whose segments the object consists of, even if they belong to another object.
     static func sharedUpload(_ headers: HTTPHeaders) -> UploadID? {
         guard let name = headers[uploadHeader]?.prefix(while: { $0 != "/" }), name.utf8.count == 32,
             name.utf8.allSatisfy({ Hex.value($0) != nil })
@@ -83,7 +83,7 @@ enum SwiftMetadata {
         return UploadID(String(name))
     }
 
-    /// Ceph keeps a removed header as an empty one.
+    /// Ceph keeps a removed header with an empty value.
     private static func text(_ header: String?) -> String? { header.flatMap { $0.isEmpty ? nil : $0 } }
 
     private static func items(_ user: [String: String]) -> [(name: String, value: String)] {
@@ -96,7 +96,7 @@ enum SwiftMetadata {
         }
     }
 
-    /// Only a value that fills its header can go on in another.
+    /// Only a value that fills its header can continue in another.
     private static func join(_ user: inout [String: String]) {
         for (name, value) in user where value.utf8.count == longestValue {
             var (whole, number) = (value, 2)

@@ -1,33 +1,33 @@
 package import ObjectStorage
 
-/// What one Swift-shaped service does differently, as data. Shared code asks this and never which service it is.
+/// How one Swift-shaped service differs from the others, as data. Shared code reads this and never the service's name.
 package struct SwiftProfile: Sendable, Hashable {
-    /// How a large object says what it is made of (swift.md sections 7.1 and 7.2).
+    /// How a large object names its content (swift.md sections 7.1 and 7.2).
     package enum LargeObjects: Sendable, Hashable {
         /// The manifest names each segment with its ETag and size.
         case named
-        /// The manifest names a prefix, and whatever is listed below it is the content.
+        /// The manifest names a prefix, and the objects listed below it are the content.
         case prefixed
     }
 
     package var name: String
     package var largeObjects = LargeObjects.named
-    /// Segments live in `<container>_segments`, as other tools have it; otherwise in the container itself.
+    /// Whether segments are in `<container>_segments`, as with other tools; otherwise in the container itself.
     package var hasSegmentContainer = true
-    /// What the names of segments and of uploads in progress start with, in the container they live in.
+    /// The prefix of the names of segments and of uploads in progress, in their container.
     package var segmentArea: String
-    /// Whoever may not make containers must find the one for segments.
+    /// Whether the container for segments is created; otherwise it must exist.
     package var createsContainers = true
-    /// An old server ignores `If-None-Match: *`, so a HEAD goes before it.
+    /// Whether a HEAD precedes a creation, as an old server ignores `If-None-Match: *`.
     package var looksBeforeCreating = false
-    /// Only an empty page ends a listing; otherwise one that is not full does, if it is a short one.
+    /// Whether only an empty page ends a listing; otherwise a short page does.
     package var listsUntilEmptyPage = false
     package var capabilities: Capabilities
 
     private static func capabilities(area: String) -> Capabilities {
         var capabilities = Capabilities()
         capabilities.listPage = 10_000
-        // What a key gets in front and behind as the name of an upload in progress.
+        // The prefix and suffix of a key in the name of an upload in progress.
         capabilities.longestKey = 1024 - area.utf8.count - SwiftSegments.uploads.utf8.count - 33
         capabilities.keyRules.areText = true
         capabilities.mostParts = 1000
@@ -39,8 +39,8 @@ package struct SwiftProfile: Sendable, Hashable {
         capabilities.headersAtCompletion = true
         capabilities.presign = false
         capabilities.usage = true
-        // swift.md section 12. What a busy container server does not take at once waits for the next round of the
-        // updater, five minutes later unless set otherwise.
+        // swift.md section 12. An update that a busy container server refuses waits for the next round of the updater, five
+        // minutes later by default.
         capabilities.listingLag = .seconds(600)
         return capabilities
     }
@@ -49,7 +49,7 @@ package struct SwiftProfile: Sendable, Hashable {
     package static let swift: SwiftProfile = {
         var profile = SwiftProfile(
             name: "swift", segmentArea: ".pailfs/", capabilities: capabilities(area: ".pailfs/"))
-        // Of smaller segments the server sends one a second (swift.md section 7.2).
+        // The server sends smaller segments at one a second (swift.md section 7.2).
         profile.capabilities.smallestPart = 1 << 20
         return profile
     }()

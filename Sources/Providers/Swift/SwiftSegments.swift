@@ -1,18 +1,18 @@
 import Basics
 import ObjectStorage
 
-/// Where segments and uploads in progress are, and what they are called.
+/// The location and the names of segments and uploads in progress.
 ///
-/// A segment is `<area><upload>/<8 digits>`, so a name's order is a part's order, and a prefix is an upload. An upload
-/// in progress is an empty object `<area>uploads/<key>/<upload>` that carries the headers of the object to be. The key is
-/// no part of a segment's name: whatever its length, a segment's name fits.
+/// A segment is `<area><upload>/<8 digits>`, so names are in the order of the parts, and an upload has a prefix. An upload in
+/// progress is an empty object `<area>uploads/<key>/<upload>` with the headers of the later object. The key is no part of a
+/// segment's name, so that this is never too long.
 struct SwiftSegments: Sendable {
     static let uploads = "uploads/"
     private static let digits = 8
 
     let container: String
     let area: ByteString
-    /// The area is in the container that the store shows.
+    /// Whether the area is in the container that the mount shows.
     private let isAmongObjects: Bool
 
     init(_ settings: SwiftStore.Settings) {
@@ -22,16 +22,16 @@ struct SwiftSegments: Sendable {
         isAmongObjects = container == settings.container || settings.container.hasSuffix("_segments")
     }
 
-    /// Whether a name of the container is no object of the mount's.
+    /// Whether a name of the container is not an object of the mount.
     func hides(_ name: ByteString) -> Bool { isAmongObjects && name.hasPrefix(area) }
 
-    /// The names that no object may have begin with this; nil where all may be had.
+    /// The prefix that no object's name may have; nil if there is none.
     var reserved: ByteString? { isAmongObjects ? area : nil }
 
-    /// A listing that has come into the area goes on after this.
+    /// Where a listing continues after it has reached the area.
     var endOfArea: ByteString { area + "\u{10FFFF}" }
 
-    /// What the names of an upload's segments start with. An upload with a slash is a directory itself: see `ForeignParts`.
+    /// The prefix of the names of an upload's segments. An upload with a slash is a directory itself: see `ForeignParts`.
     func directory(of upload: UploadID) -> ByteString {
         Self.isDirectory(upload) ? ByteString(upload.text) : area + ByteString(upload.text) + "/"
     }
@@ -62,15 +62,15 @@ struct SwiftSegments: Sendable {
         return Int(name.dropFirst(directory.count).description)
     }
 
-    /// What stands for an upload in progress.
+    /// The object of an upload in progress.
     func marker(_ key: ObjectKey, _ upload: UploadID) -> ByteString {
         markers(prefix: key.bytes) + "/" + ByteString(upload.text)
     }
 
-    /// What the names of uploads to keys with `prefix` start with.
+    /// The prefix of the uploads to keys with `prefix`.
     func markers(prefix: ByteString) -> ByteString { area + ByteString(Self.uploads) + prefix }
 
-    /// The upload that a marker stands for; nil for other names.
+    /// The upload that a marker represents; nil for other names.
     func upload(ofMarker name: ByteString) -> (key: ObjectKey, upload: UploadID)? {
         let start = markers(prefix: "").count
         guard name.hasPrefix(markers(prefix: "")), let slash = name.bytes.lastIndex(of: UInt8(ascii: "/")),
@@ -79,7 +79,7 @@ struct SwiftSegments: Sendable {
         return (ObjectKey(ByteString(name.bytes[start..<slash])), upload)
     }
 
-    /// The upload whose segments `/container/name` or `container/prefix` is of, when it is one of ours.
+    /// The upload to which `/container/name` or `container/prefix` belongs, when this program has made it.
     func upload(ofPath path: ByteString) -> UploadID? {
         var rest = path.hasPrefix("/") ? path.dropFirst(1) : path
         for piece in [ByteString(container) + "/", area] {
@@ -96,7 +96,7 @@ struct SwiftSegments: Sendable {
     }
 }
 
-/// What is known of an upload in progress.
+/// An upload in progress.
 struct SwiftUpload: Sendable {
     var key: ObjectKey
     var metadata: ObjectMetadata

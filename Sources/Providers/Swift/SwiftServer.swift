@@ -1,6 +1,6 @@
 import HTTP
 
-/// The program behind a Swift-shaped API, as far as requests must differ.
+/// The program behind a Swift-shaped API, where requests must differ.
 package enum SwiftServer: Sendable, Hashable {
     /// OpenStack Swift, and any server whose answers do not show otherwise.
     case openStack
@@ -16,7 +16,7 @@ package enum SwiftServer: Sendable, Hashable {
     /// - URLs that work without a token are signed with SHA-1, and with a key of the account.
     case ceph
 
-    /// What an answer about a container shows. `X-Container-Bytes-Used-Actual` and `X-Storage-Class` are Ceph's own.
+    /// The server that an answer about a container shows. `X-Container-Bytes-Used-Actual` and `X-Storage-Class` are Ceph's own.
     init(containerAnswer headers: HTTPHeaders) {
         let isCeph = headers["X-Container-Bytes-Used-Actual"] != nil || headers["X-Storage-Class"] != nil
         self = isCeph ? .ceph : .openStack

@@ -3,10 +3,10 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// Copies that the server has not, or that these credentials may not make, through this machine (`CarriedCopy`).
+/// Copies that the server does not support, or that these credentials may not make, through this machine (`CarriedCopy`).
 extension SwiftStore {
-    /// The copy is made from the source's bytes where its request was refused. Where it is the reading or the writing that the
-    /// credentials lack, that is refused again.
+    /// Makes the copy from the source's bytes after its request was refused. If the credentials may not read or write either,
+    /// that is refused again.
     func carry(
         _ request: CopyRequest, after refusal: ObjectStoreError? = nil
     ) async throws(ObjectStoreError) -> PutAnswer {
@@ -22,7 +22,7 @@ extension SwiftStore {
         return answer
     }
 
-    /// The part made from the source's bytes; throws as `CarriedCopy.part` does.
+    /// Makes the part from the source's bytes; throws as `CarriedCopy.part` does.
     func carry(
         _ part: PartRequest, from source: CopySource, _ range: ByteRange, after refusal: ObjectStoreError
     ) async throws(ObjectStoreError) -> UploadedPart {
@@ -34,7 +34,7 @@ extension SwiftStore {
     }
 
     private func mayCarry(_ source: CopySource, after refusal: ObjectStoreError) -> Bool {
-        // Of another account, for example.
+        // The source may be in another account, for example.
         if source.bucket != nil {
             return refusal.status != nil && !refusal.isRetryable && refusal.kind != .preconditionFailed
         }

@@ -4,13 +4,13 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// What Ceph's gateway needs otherwise than OpenStack Swift (`SwiftServer.ceph`).
+/// Requests that must differ for Ceph's gateway (`SwiftServer.ceph`).
 extension SwiftStore {
-    /// One request, where no answer about the container has shown yet which server this is.
+    /// Whether the server is Ceph. Sends a request if no answer about the container has shown it yet.
     func isCeph() async throws(ObjectStoreError) -> Bool {
         if let server = learned.withLock({ $0.server }) { return server == .ceph }
         do throws(ObjectStoreError) { try await send(call(.checkAccess, .head)) } catch {
-            // Credentials for objects alone: what suits Ceph is right, if slower, at every server.
+            // The credentials are for objects alone: requests for Ceph are right, if slower, at every server.
             guard error.kind == .accessDenied else { throw error }
             return true
         }
@@ -29,13 +29,13 @@ extension SwiftStore {
 
     // MARK: Conditions
 
-    /// The condition as far as the server heeds it; the rest is for `check`.
+    /// Adds the condition if the server honours it; otherwise `refusal` checks the answer.
     func add(_ condition: ReadCondition?, to call: inout Call) async throws(ObjectStoreError) {
         guard condition != nil, try await !isCeph() else { return }
         Self.add(condition, to: &call.headers)
     }
 
-    /// What is wrong with a successful answer to a read with this condition.
+    /// The error of a successful answer to a read that does not satisfy the condition.
     func refusal(_ call: Call, _ response: HTTPResponse, _ condition: ReadCondition?) -> ObjectStoreError? {
         guard let condition else { return nil }
         guard let text = response.headers["Etag"] else { return malformed(call, response, "the answer has no ETag") }
@@ -51,7 +51,7 @@ extension SwiftStore {
 
     // MARK: Segments
 
-    /// What an object is made of, in order.
+    /// The segments of an object, in order.
     struct Composition: Sendable {
         let upload: UploadID
         let parts: [UploadedPart]
@@ -87,7 +87,7 @@ extension SwiftStore {
         return found
     }
 
-    /// The headers of the copy's source, which is the version that the copy asks for.
+    /// The headers of the copy's source, if that is the version of the copy request.
     private func look(_ source: CopySource, _ operation: ObjectStoreError.Operation) async throws(ObjectStoreError)
         -> HTTPResponse
     {
@@ -97,7 +97,7 @@ extension SwiftStore {
         return response
     }
 
-    /// Copies the segment that has exactly the range; `.notSupported` where none has, as the server copies no ranges.
+    /// Copies the segment that is exactly the range; `.notSupported` where there is none, as the server copies no ranges.
     func copySegmentAtCeph(
         _ call: Call, _ source: CopySource, _ range: ByteRange
     ) async throws(ObjectStoreError) -> ETag {
@@ -107,7 +107,7 @@ extension SwiftStore {
                 return part.etag
             } catch {
                 guard error.kind == .notFound else { throw error }
-                // Another version has taken its place.
+                // Another version has replaced it.
                 learned.withLock { _ = $0.compositions.removeValue(for: source) }
             }
         }
@@ -119,7 +119,7 @@ extension SwiftStore {
         return part.etag
     }
 
-    /// `call` puts what is to be the copy.
+    /// `call` is the PUT of the copy.
     private func copySegment(_ name: ByteString, _ etag: ETag, _ call: Call) async throws(ObjectStoreError) {
         var call = call
         let path = "/\(PercentEncoding.encode(segments.container))/"
@@ -131,7 +131,7 @@ extension SwiftStore {
         }
     }
 
-    /// The server takes a manifest for true, whatever segments are there.
+    /// Checks the parts: the server accepts a manifest without checking the segments.
     func expect(_ parts: [UploadedPart], of upload: UploadID, _ key: ObjectKey) async throws(ObjectStoreError) {
         let listed = Set(try await self.parts(of: upload, key, .completeUpload))
         guard let part = parts.first(where: { !listed.contains($0) }) else { return }
@@ -142,8 +142,8 @@ extension SwiftStore {
 
     // MARK: Copies
 
-    /// A large object of ours gets segments of its own, so no two objects ever share any. One of another tool shares its own
-    /// with the copy: they are never deleted here.
+    /// A large object of this program gets segments of its own, so no two objects ever share any. An object of another tool
+    /// shares its segments with the copy: pailfs never deletes them.
     func copyAtCeph(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         var call = call(.copy, .put, request.key)
         try checkKey(call)
@@ -160,7 +160,7 @@ extension SwiftStore {
             try SwiftMetadata.add(metadata, to: &call)
         }
         var replaced = try await segmentsToReplace(request.key, nil, for: call)
-        // The copy will be made of these, if the source is already a copy of what it replaces.
+        // If the source is a copy of the replaced object, the new copy consists of these segments.
         if let shared = SwiftMetadata.sharedUpload(response.headers) { replaced.remove(shared.text) }
         leave(replaced, at: request.key)
         let answer = try await send(call)
@@ -186,7 +186,7 @@ extension SwiftStore {
             if let failure = failures.first { throw failure }
             return try await completeUpload(key, upload, parts: source.parts, metadata: nil, condition: nil)
         } catch {
-            // What cannot be deleted now stays listed as an upload in progress.
+            // Segments that cannot be deleted now stay listed as an upload in progress.
             try? await abortUpload(key, upload)
             throw error
         }

@@ -5,10 +5,10 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// What a large object's segments come to: its manifest has the MD5 of each (swift.md section 7.1).
+/// Checksums of a large object's segments: its manifest has the MD5 of each (swift.md section 7.1).
 extension SwiftStore {
-    /// A GET of the manifest, for an object that an answer has shown to be large. Empty where a server tells no manifest, and
-    /// where the manifest is not the one of `version`, whose ETag is made of the segments'.
+    /// Sends a GET of the manifest, for an object that an answer has shown to be large. Empty where a server does not show
+    /// manifests, and where the manifest is not that of `version`, whose ETag is made of the segments'.
     package func checksums(
         of key: ObjectKey, _ version: ObjectVersion
     ) async throws(ObjectStoreError) -> [CheckedPart] {

@@ -5,13 +5,13 @@ import Synchronization
 
 /// Copies at the server (swift.md section 6).
 extension SwiftStore {
-    /// A large source becomes one plain object, so no two objects ever share segments.
+    /// A copy of a large object is one plain object, so no two objects ever share segments.
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         guard request.condition == nil else { throw .lacking(.copy, request.key, "conditional copies") }
         guard request.storageClass == nil else { throw .lacking(.copy, request.key, "storage classes") }
         if request.source.bucket == nil { try requireVisible(request.source.key, .copy) }
         if try await isCeph() {
-            // Its copies of large objects share their segments.
+            // Ceph's copies of large objects share the source's segments.
             return try await request.source.bucket == nil ? copyAtCeph(request) : carry(request)
         }
         if learned.withLock({ $0.quirks.contains(.copiesRefused) }) { return try await carry(request) }
@@ -33,7 +33,7 @@ extension SwiftStore {
         return PutAnswer(etag: ETag(etag), answered: response.date)
     }
 
-    /// What a PUT copies instead of taking a body; `If-Match` is of the source.
+    /// Adds the source that a PUT copies instead of a body; `If-Match` refers to the source.
     func addSource(_ source: CopySource, to call: inout Call) {
         let path = "/\(PercentEncoding.encode(source.bucket?.name ?? settings.container))/"
         call.headers["X-Copy-From"] = path + PercentEncoding.encode(source.key.bytes, keepingSlash: true)
@@ -62,7 +62,8 @@ extension SwiftStore {
             + (await eightAtOnce(alone) { key throws(ObjectStoreError) in try await self.delete(key, ifMatch: nil) })
     }
 
-    /// Bulk deletes are middleware that not every server has; some credentials may only reach their container.
+    /// Whether bulk deletes are unavailable: they are middleware that not every server has, and some credentials may only use
+    /// their container.
     func hasNoBulkDeletes(_ refusal: ObjectStoreError) -> Bool {
         guard let status = refusal.status, [400, 403, 404, 405, 412, 501].contains(status) else { return false }
         learned.withLock { _ = $0.quirks.insert(.singleDeletes) }
@@ -73,7 +74,7 @@ extension SwiftStore {
         PercentEncoding.encode(container) + "/" + PercentEncoding.encode(name, keepingSlash: true)
     }
 
-    /// One bulk request (swift.md section 8): its status is 200 whatever happened. What was not there is deleted.
+    /// One bulk request (swift.md section 8): its status is always 200. A missing object counts as deleted.
     func deleteTogether(
         _ paths: [String], _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) -> [ObjectStoreError] {
@@ -107,7 +108,7 @@ extension SwiftStore {
         return SwiftErrors.error(answer, call.operation, key, isConditional: false)
     }
 
-    /// Does the same to each of `items`, some at a time; returns what failed.
+    /// Calls `act` for each of `items`, eight at a time; returns the failures.
     func eightAtOnce<Item: Sendable>(
         _ items: [Item], _ act: @escaping @Sendable (Item) async throws(ObjectStoreError) -> Void
     ) async -> [ObjectStoreError] {

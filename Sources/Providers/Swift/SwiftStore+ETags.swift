@@ -4,10 +4,10 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// Whether an ETag of 32 hexadecimal digits is the MD5 of what was sent. Gateways make others that look the same: a difference is
-/// the upload's fault only at a server whose ETags are known to be MD5s. The stored bytes show it, once.
+/// Whether an ETag of 32 hexadecimal digits is the MD5 of the sent bytes. Gateways make others of the same form: a difference
+/// means a damaged upload only at a server whose ETags are known to be MD5s. The stored bytes show that, once.
 extension SwiftStore: ETagStore {
-    /// The ETag of what was stored, compared with what was sent.
+    /// The ETag of the stored object, compared with the sent bytes.
     func stored(
         _ call: Call, _ response: HTTPResponse, md5: [UInt8]
     ) async throws(ObjectStoreError) -> ETag {
@@ -44,7 +44,7 @@ extension SwiftStore: ETagStore {
         try await storedMD5(call(.get, .get, key), etag)
     }
 
-    /// The MD5 of the bytes that the store has where `written` put them; nil when these credentials do not read them.
+    /// The MD5 of the bytes that `written` has stored; nil when these credentials cannot read them.
     private func storedMD5(_ written: Call, _ etag: ETag) async throws(ObjectStoreError) -> [UInt8]? {
         var call = written
         (call.operation, call.method, call.headers) = (.get, .get, HTTPHeaders())

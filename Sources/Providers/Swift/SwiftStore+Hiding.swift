@@ -3,12 +3,12 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// Parts of large objects are objects themselves. Those of our own uploads are in an area of their own, those of CSSP's SDKs
-/// below the key of their object: neither is shown, and they go with the object that they are of.
+/// Parts of large objects are objects themselves. Those of pailfs's own uploads are in an area of their own, those of CSSP's SDKs
+/// below the key of their object: both are hidden, and deleted with their object.
 extension SwiftStore {
     private static let slash = UInt8(ascii: "/")
 
-    /// What a caller asks for by a key of the area does not exist for it.
+    /// For callers, keys in the area do not exist.
     func requireVisible(_ key: ObjectKey, _ operation: ObjectStoreError.Operation) throws(ObjectStoreError) {
         guard segments.hides(key.bytes) else { return }
         throw ObjectStoreError(
@@ -22,15 +22,15 @@ extension SwiftStore {
             message: "parts of large objects are kept below \(segments.area); they go with their objects")
     }
 
-    /// The directory of the parts of the object at `key`, by an answer to a HEAD or GET of it.
+    /// The directory of the parts of the object at `key`, from an answer to a HEAD or GET of it.
     func foreignParts(_ headers: HTTPHeaders, at key: ObjectKey) -> ByteString? {
         guard profile.largeObjects == .prefixed, let manifest = headers["X-Object-Manifest"] else { return nil }
         let path = PercentEncoding.decode(manifest) ?? Array(manifest.utf8)
         return ForeignParts.directory(ofManifest: ByteString(path), at: key, in: settings.container)
     }
 
-    /// Takes the parts of CSSP's SDKs out of a page. One HEAD for each object that parts may belong to and that was not seen
-    /// yet, and one LIST for each directory that may have nothing else.
+    /// Removes the parts of CSSP's SDKs from a page. Costs one HEAD for each object that may have parts and is not known yet, and
+    /// one listing for each directory that may contain only parts.
     func hideParts(in page: inout ListingPage) async throws(ObjectStoreError) {
         guard profile.largeObjects == .prefixed else { return }
         let live = try await liveParts(of: page.objects.map(\.key.bytes) + page.commonPrefixes.map(\.bytes))
@@ -61,7 +61,7 @@ extension SwiftStore {
         page.commonPrefixes.removeAll(where: empty.contains)
     }
 
-    /// Of the directories that look like those of parts, those whose object is made of them.
+    /// Of the directories with the form of a directory of parts, those whose object consists of them.
     private func liveParts(of names: [ByteString]) async throws(ObjectStoreError) -> Set<ByteString> {
         var owners: [ByteString: ObjectKey] = [:]
         for name in names {
@@ -85,21 +85,21 @@ extension SwiftStore {
         return live()
     }
 
-    // MARK: What is left over
+    // MARK: Leftovers
 
     /// Uploads that have parts in the area, no object and no marker: left by a process that ended between the change of an object
-    /// and the removal of the parts it was made of. The age is that of the newest part.
+    /// and the deletion of its former parts. The age is that of the newest part.
     ///
-    /// None where parts are in a container of their own: not every server's listing tells which objects are large, and the
-    /// parts of an object that was missed would be deleted. None of the SDKs either: without an object, files in a directory
-    /// may look the same.
+    /// None where parts are in a container of their own: not every server's listing shows which objects are large, and the parts
+    /// of an object that was missed would be deleted. None of the SDKs' either: without an object, files in a directory may look
+    /// the same.
     func leftovers(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
-        // Nothing tells which key they were for.
+        // Nothing shows the key of such parts.
         guard profile.largeObjects == .prefixed, segments.container == settings.container, prefix.isEmpty else {
             return []
         }
         var left = try await unmarkedUploads()
-        // Listed afterwards: an upload that has ended since shows its object.
+        // The objects are listed afterwards: an upload that was completed since shows its object.
         var marker: ByteString?
         while !left.isEmpty {
             var request = ListRequest(prefix: prefix)
@@ -123,8 +123,8 @@ extension SwiftStore {
         }.sorted { $0.upload.text < $1.upload.text }
     }
 
-    /// The uploads that have parts in the area and no marker, with the bytes of all their parts. A marker is there before the
-    /// first part, so it is looked for afterwards.
+    /// The uploads that have parts in the area and no marker, with the bytes of all their parts. A marker is made before the
+    /// first part, so the markers are listed afterwards.
     private func unmarkedUploads() async throws(ObjectStoreError) -> [String: (size: Int64, newest: Timestamp)] {
         var found: [String: (size: Int64, newest: Timestamp)] = [:]
         for entry in try await names(below: segments.area, .listUploads, nil) {

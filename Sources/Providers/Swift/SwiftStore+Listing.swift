@@ -5,7 +5,7 @@ import Synchronization
 
 /// Listings of a container (swift.md section 3, cssp.md section 3).
 extension SwiftStore {
-    /// An entry of a listing that may be more than it shows.
+    /// An entry of a listing whose object may be larger than listed.
     struct ListedState: Hashable, Sendable {
         let key: ObjectKey
         let modified: Timestamp
@@ -19,7 +19,7 @@ extension SwiftStore {
         let limit = min(request.limit ?? most, most)
         let found: [SwiftDocuments.Entry]
         do throws(ObjectStoreError) { found = try await self.entries(request, limit: limit) } catch {
-            // A page of this server's is smaller than asked for.
+            // The server's pages are smaller than requested.
             guard error.status == 412, limit > Self.safeListPage else { throw error }
             learned.withLock { $0.listPage = Self.safeListPage }
             return try await list(request)
@@ -81,8 +81,8 @@ extension SwiftStore {
     }
 
     /// A large object by prefix, and a link, are listed as empty (swift.md section 13, 1), and Ceph lists a manifest of segments
-    /// with the manifest's length and the ETag of no bytes: only a HEAD tells. Each is asked once, as long as it is listed with
-    /// the same time.
+    /// with the manifest's length and the ETag of no bytes: only a HEAD shows the object. One HEAD is sent for each, as long as
+    /// it is listed with the same time.
     private func look(
         behind entries: [SwiftDocuments.Entry], in page: inout ListingPage
     ) async throws(ObjectStoreError) {

@@ -5,8 +5,8 @@ import Synchronization
 
 /// Stores that answer 403 for missing objects to credentials that may not list.
 extension SwiftStore {
-    /// Whether a HEAD has shown that there is no object. A 403 shows it where the credentials may read, may not list, and get 403 for
-    /// an object that is certain not to exist.
+    /// Whether a HEAD has shown that there is no object. A 403 shows it where the credentials may read, may not list, and get 403
+    /// for an object that certainly does not exist.
     func isMissing(_ key: ObjectKey, _ error: ObjectStoreError) async -> Bool {
         if error.kind == .notFound { return true }
         guard error.kind == .accessDenied, error.status == 403 else { return false }
@@ -20,7 +20,7 @@ extension SwiftStore {
         return false
     }
 
-    /// Makes an object of a name that no other client has, and deletes it: a HEAD before and one after show what a 403 means.
+    /// Makes and deletes an object with a name that no other client has: a HEAD before and one after show the meaning of a 403.
     private func hidesMissing(for key: ObjectKey) async throws(ObjectStoreError) -> Bool {
         let name = segments.area + ByteString("probe-" + RandomID.hex())
         func probe(_ method: HTTPMethod) -> Call { call(.head, method, segment: name, for: key) }

@@ -6,7 +6,7 @@ import Synchronization
 
 /// Multipart uploads as segments and a manifest (swift.md section 7.3, cssp.md section 7.1).
 extension SwiftStore {
-    /// One request, and three more where the container of segments is not there yet.
+    /// One request, and three more where the container of segments does not exist yet.
     package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
         guard capabilities.mostParts > 1 else {
             throw .lacking(.createUpload, request.key, "large objects of segments")
@@ -25,8 +25,8 @@ extension SwiftStore {
         return upload
     }
 
-    /// Segments lie where the objects do: the container gets the same storage policy, which it has for ever (OpenStack Swift,
-    /// "Storage Policies"). Where the container may not be looked at, it gets the cluster's.
+    /// Creates the container for segments with the objects' storage policy, which a container cannot change (OpenStack Swift,
+    /// "Storage Policies"). If the credentials may not read that, it gets the cluster's default.
     private func createSegmentContainer(for key: ObjectKey) async throws(ObjectStoreError) {
         var creation = call(.createUpload, .put, segment: nil, for: key)
         let container = try? await send(call(.createUpload, .head))
@@ -84,7 +84,7 @@ extension SwiftStore {
         return call
     }
 
-    /// An upload that was aborted while the segment was on its way has no use for it.
+    /// Deletes the segment if the upload was aborted while it was sent.
     private func kept(
         _ uploaded: UploadedPart, _ part: PartRequest, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) -> UploadedPart {
@@ -93,7 +93,7 @@ extension SwiftStore {
         throw noSuchUpload(operation, part.key)
     }
 
-    /// What the upload is for; asked of the store where this process did not begin it.
+    /// The upload's key and metadata; requested from the store where this process did not begin it.
     private func upload(
         _ id: UploadID, of key: ObjectKey, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) -> SwiftUpload {
@@ -144,13 +144,13 @@ extension SwiftStore {
 
     // MARK: The end
 
-    /// The manifest, and some requests around it: what it replaces is found before and deleted after.
+    /// Writes the manifest; other requests find the object that it replaces before, and delete its segments after.
     package func completeUpload(
         _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
         condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
         if let small = parts.dropLast().first(where: { $0.size < capabilities.smallestPart }) {
-            // The server takes it, and then sends it a second late to every reader.
+            // The server accepts such a part, and then delays every read of it by a second.
             throw ObjectStoreError(
                 .partRejected, .completeUpload, key: key, code: "SegmentTooSmall",
                 message: "part \(small.number) has \(small.size) bytes, which only the last part may have")
@@ -167,12 +167,12 @@ extension SwiftStore {
             case .prefixed: try await publishPrefix(&call, upload, parts, etag)
             }
         } catch {
-            // An earlier try may be what is in the way: its answer was lost, or libcurl sent it twice.
+            // The condition may fail because of an earlier try, whose answer was lost or which libcurl sent twice.
             guard error.kind == .preconditionFailed, try await isObject(upload, at: key, .completeUpload) else {
                 throw error
             }
         }
-        // The object has these now.
+        // These segments belong to the object now.
         replaced.remove(upload.text)
         learned.withLock { learned in
             learned.uploads.removeValue(forKey: upload)
@@ -183,7 +183,7 @@ extension SwiftStore {
         return PutAnswer(etag: etag)
     }
 
-    /// The server compares each segment with what the manifest says of it.
+    /// Writes a manifest of segments; the server compares each segment with its entry.
     private func publish(
         _ call: inout Call, _ upload: UploadID, _ parts: [UploadedPart], _ etag: ETag
     ) async throws(ObjectStoreError) {
@@ -197,7 +197,7 @@ extension SwiftStore {
         }
         call.query = [QueryItem("multipart-manifest", "put")]
         call.headers["Accept"] = "application/json"
-        // The server will not tell the segments.
+        // Ceph does not show the segments.
         if let key = call.key, try await isCeph() {
             try await expect(parts, of: upload, key)
             call.headers[SwiftMetadata.uploadHeader] = SwiftMetadata.ownership(of: upload, at: key)
@@ -208,12 +208,12 @@ extension SwiftStore {
         } catch {
             var refusal = error
             if error.status != nil, [.notSupported, .accessDenied].contains(error.kind) {
-                // Segments are objects like any other: it is the manifest that the server, or the credentials, lack.
+                // Segments are ordinary objects: only the manifest is refused.
                 if error.kind == .notSupported { learned.withLock { _ = $0.quirks.insert(.uploadsRefused) } }
                 refusal.kind = .notSupported
                 throw refusal
             }
-            // The only reason for a 400 is a segment, as the rest is well-formed.
+            // A 400 can only mean a segment, as the rest is well-formed.
             guard error.status == 400 else { throw error }
             (refusal.kind, refusal.code) = (.partRejected, "SegmentRejected")
             throw refusal
@@ -223,8 +223,8 @@ extension SwiftStore {
         }
     }
 
-    /// Whatever is listed below the prefix will be the content, so the listing must show these parts and no others first;
-    /// and the object counts as made when it shows their length and ETag.
+    /// Writes a manifest of a prefix. The objects listed below it are the content, so the listing must show exactly these parts
+    /// first; and the object counts as complete when it shows their length and ETag.
     private func publishPrefix(
         _ call: inout Call, _ upload: UploadID, _ parts: [UploadedPart], _ etag: ETag
     ) async throws(ObjectStoreError) {
@@ -244,7 +244,7 @@ extension SwiftStore {
         }
     }
 
-    /// Asks a segment itself when the listing shows another, and removes what is too much.
+    /// Whether the listing shows exactly these parts. Checks missing segments with a HEAD, and deletes surplus ones.
     private func isListed(
         _ parts: [UploadedPart], of upload: UploadID, _ key: ObjectKey
     ) async throws(ObjectStoreError) -> Bool {
@@ -263,14 +263,14 @@ extension SwiftStore {
                 .partRejected, .completeUpload, key: key, code: "SegmentRejected",
                 message: "part \(part.number) is missing or has other bytes than were sent")
         }
-        // Only now, as a list of parts that is refused must not cost any.
+        // Surplus parts are deleted last, so that a refused list of parts costs none.
         let surplus = listed.filter { part in !parts.contains { $0.number == part.number } }
         let names = surplus.map { segments.segment($0.number, of: upload) }
         try await deleteSegments(names, .completeUpload, key)
         return false
     }
 
-    /// Asks until `isSettled`, a minute at most (cssp.md section 7.1, 4).
+    /// Repeats `isSettled` until it returns true, for a minute at most (cssp.md section 7.1, 4).
     private func settle(
         _ what: String, _ isSettled: () async throws(ObjectStoreError) -> Bool
     ) async throws(ObjectStoreError) {
@@ -289,7 +289,7 @@ extension SwiftStore {
         }
     }
 
-    /// Whether the object at `key` is made of the upload's segments.
+    /// Whether the object at `key` consists of the upload's segments.
     private func isObject(
         _ upload: UploadID, at key: ObjectKey, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) -> Bool {
@@ -302,7 +302,7 @@ extension SwiftStore {
         }
     }
 
-    /// Leaves the segments of an upload that has become an object, whoever still takes it for one in progress.
+    /// Keeps the segments of an upload that has become an object, even if the caller takes it for one in progress.
     package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {
         if SwiftSegments.isDirectory(upload) {
             if try await !isObject(upload, at: key, .abortUpload) {

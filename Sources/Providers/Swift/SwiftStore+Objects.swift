@@ -30,12 +30,12 @@ extension SwiftStore {
         let response = try await verifying.bounding(request.key) { () async throws(ObjectStoreError) in
             try await send(call, sink: verifying) { [self, call] response in
                 guard response.isSuccess else { return .collect }
-                // A body that does not start where it was asked to must not reach the sink.
+                // A body that starts at another offset must not reach the sink.
                 if let problem = FamilyStore.problem(response, asked: wanted) {
                     refused.withLock { $0 = malformed(call, response, problem) }
                     return .refuse
                 }
-                // Nor one of another version, from a server that ignores the condition, or that does not tell.
+                // Nor one of another version, or without an ETag, from a server that ignores the condition.
                 if let problem = refusal(call, response, condition) {
                     refused.withLock { $0 = problem }
                     return .refuse
@@ -58,7 +58,7 @@ extension SwiftStore {
             }
         }
         var info = try info(call, response, size: answered?.total ?? response.delivered)
-        // With a condition, the answer for a large object by prefix has the type of an error (swift.md section 7.2).
+        // With a condition, the answer for a large object by prefix has the content type of an error (swift.md section 7.2).
         if request.condition != nil, response.headers["X-Object-Manifest"] != nil {
             info.metadata.contentType = try await head(request.key, condition: nil).metadata.contentType
         }
@@ -82,7 +82,7 @@ extension SwiftStore {
         _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
     ) async throws(ObjectStoreError) -> PutAnswer {
         try requireVisible(key, .updateMetadata)
-        // A POST drops what it does not name, so what is no metadata of ours has to be known.
+        // A POST removes the headers that it does not have, so those that are not metadata must be read and repeated.
         var look = call(.updateMetadata, .head, key)
         try await add(ifMatch.map { .ifMatch($0) }, to: &look)
         let current = try await send(look)
@@ -94,7 +94,7 @@ extension SwiftStore {
             call.headers[name] = current.headers[name]
         }
         if try await isCeph() {
-            // A header is gone when it is empty.
+            // An empty header removes it.
             for name in SwiftMetadata.systemHeaders where call.headers[name] == nil && current.headers[name] != nil {
                 call.headers[name] = ""
             }
@@ -112,7 +112,7 @@ extension SwiftStore {
         case .large, nil:
             let look = call(.delete, .head, key)
             do throws(ObjectStoreError) { owned = try await segmentsOwned(by: try await send(look), look) } catch {
-                // The deletion shows whether these credentials may, as at other stores.
+                // The DELETE itself shows whether these credentials may, as at other stores.
                 guard error.kind == .notFound else { throw error }
                 owned = []
             }
@@ -132,7 +132,7 @@ extension SwiftStore {
         }
     }
 
-    /// Metadata and condition of what will be a new object. Only `*` can be asked of a write (swift.md section 4).
+    /// Adds metadata and condition of a new object. A write can only have the condition `*` (swift.md section 4).
     func addNewObject(_ request: PutRequest, to call: inout Call) throws(ObjectStoreError) {
         guard request.storageClass == nil else { throw .lacking(call.operation, request.key, "storage classes") }
         try checkKey(call)
@@ -148,7 +148,7 @@ extension SwiftStore {
         }
     }
 
-    /// Before any byte moves: the server's answer would not say which limit it was.
+    /// Checks the key before any byte is sent: the server's answer would not name the exceeded limit.
     func checkKey(_ call: Call) throws(ObjectStoreError) {
         guard let key = call.key else { return }
         guard key.bytes.count <= 1024 else {
@@ -162,7 +162,7 @@ extension SwiftStore {
         try requireUnreserved(key, call.operation)
     }
 
-    /// Adds the digest that the server compares the body with, and returns it.
+    /// Adds the digest with which the server compares the body, and returns it.
     func seal(_ call: inout Call, _ body: any ByteSource) throws(ObjectStoreError) -> [UInt8] {
         let digests: BodyDigests
         do { digests = try BodyDigests(of: body, sha256: false, crc64: nil) } catch {
@@ -175,12 +175,12 @@ extension SwiftStore {
 
     // MARK: Answers
 
-    /// Whether headers are of a large object, whose ETag is of its segments' (swift.md section 7).
+    /// Whether headers are those of a large object, whose ETag is made of its segments' (swift.md section 7).
     static func isLarge(_ headers: HTTPHeaders) -> Bool {
         headers["X-Object-Manifest"] != nil || headers["X-Static-Large-Object"]?.lowercased() == "true"
     }
 
-    /// The MD5 of the content, when the ETag is one: of plain objects it has no quotes.
+    /// The MD5 of the content, when the ETag is one: for plain objects it has no quotes.
     func md5(_ headers: HTTPHeaders) -> [UInt8]? {
         guard !hasOpaqueETags, !Self.isLarge(headers), let etag = headers["Etag"], etag.utf8.count == 32 else {
             return nil
@@ -208,7 +208,7 @@ extension SwiftStore {
         return info
     }
 
-    /// `Last-Modified` is rounded up to a second; `X-Timestamp` is what listings show (swift.md section 4).
+    /// `Last-Modified` is rounded up to a second; listings show `X-Timestamp` (swift.md section 4).
     private func modified(_ headers: HTTPHeaders) -> Timestamp {
         if let text = headers["X-Timestamp"] {
             let halves = text.split(separator: ".", maxSplits: 1)

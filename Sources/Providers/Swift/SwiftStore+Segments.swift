@@ -3,9 +3,9 @@ import HTTP
 import ObjectStorage
 import Synchronization
 
-/// Segments that belong to an object: found before it is replaced or deleted, deleted afterwards.
+/// Segments that belong to an object: found before the object is replaced or deleted, and deleted afterwards.
 extension SwiftStore {
-    /// The uploads whose segments the object of `response`, an answer to HEAD, is made of; only ours are told.
+    /// The uploads whose segments the object of `response`, an answer to HEAD, consists of; only this program's.
     func segmentsOwned(by response: HTTPResponse, _ look: Call) async throws(ObjectStoreError) -> Set<String> {
         if let manifest = response.headers["X-Object-Manifest"] {
             if let key = look.key, let directory = foreignParts(response.headers, at: key) {
@@ -16,7 +16,7 @@ extension SwiftStore {
         }
         guard Self.isLarge(response.headers) else { return [] }
         if let key = look.key, let upload = SwiftMetadata.upload(response.headers, at: key) { return [upload.text] }
-        // What another tool has made is left alone.
+        // An object of another tool is left alone.
         if try await isCeph() { return [] }
         var call = look
         (call.method, call.headers) = (.get, HTTPHeaders())
@@ -27,15 +27,15 @@ extension SwiftStore {
         return Set(paths.compactMap { segments.upload(ofPath: ByteString($0))?.text })
     }
 
-    /// Sends a GET of an object as one of the manifest that it is made of.
+    /// Turns a GET of an object into one of its manifest, and sends it.
     func manifest(_ call: inout Call) async throws(ObjectStoreError) -> HTTPResponse {
         call.query = [QueryItem("multipart-manifest", "get")]
         call.collectLimit = 16 << 20
         return try await send(call)
     }
 
-    /// What a write to `key` will leave without an object. Asks only when the key may hold a large object, or when the
-    /// server may not know the condition.
+    /// The uploads whose segments a write to `key` will orphan. Sends a HEAD only when the key may have a large object, or when
+    /// the server may not honour the condition.
     func segmentsToReplace(
         _ key: ObjectKey, _ condition: WriteCondition?, for call: Call
     ) async throws(ObjectStoreError) -> Set<String> {
@@ -54,14 +54,14 @@ extension SwiftStore {
         return try await segmentsOwned(by: response, look)
     }
 
-    /// To be called before what replaces or deletes the object that `owned` belong to: when its answer is lost, the next try
-    /// does not find them any more.
+    /// Call it before the request that replaces or deletes the object of the uploads `owned`: if its answer is lost, the next try
+    /// cannot find them any more.
     func leave(_ owned: Set<String>, at key: ObjectKey) {
         guard !owned.isEmpty else { return }
         learned.withLock { $0.leaving[key, default: []].formUnion(owned) }
     }
 
-    /// The key has another object, or none, and `owned` belong to nobody. What cannot be deleted now is tried again with
+    /// Deletes the segments of `owned`: the key has another object, or none. Segments that cannot be deleted now are retried with
     /// the next.
     func replace(_ owned: Set<String>, at key: ObjectKey, by shape: Shape?) async {
         let orphans = learned.withLock { learned in
@@ -83,7 +83,7 @@ extension SwiftStore {
         of upload: UploadID, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) async throws(ObjectStoreError) {
         let found = try await names(below: segments.directory(of: upload), operation, key).compactMap(\.name)
-        // Where an object of the user's can be, nothing goes that has not the name of a part.
+        // The directory may contain the user's objects: only names of parts are deleted.
         let names = found.map { ByteString($0) }.filter {
             segments.upload(ofSegment: $0) != nil || segments.number(of: $0, in: upload) != nil
         }
@@ -106,7 +106,7 @@ extension SwiftStore {
         if let failure = failures.first { throw failure }
     }
 
-    /// A missing one is no error.
+    /// A missing segment is no error.
     func deleteSegment(
         _ name: ByteString, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) async throws(ObjectStoreError) {
@@ -115,7 +115,7 @@ extension SwiftStore {
         }
     }
 
-    /// Everything in the container of segments whose name starts with `prefix`; nothing when there is none yet.
+    /// All objects in the container of segments whose names start with `prefix`; none when there is no such container.
     func names(
         below prefix: ByteString, _ operation: ObjectStoreError.Operation, _ key: ObjectKey?
     ) async throws(ObjectStoreError) -> [SwiftDocuments.Entry] {

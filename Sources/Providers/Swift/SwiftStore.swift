@@ -4,67 +4,68 @@ package import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// A container of OpenStack Swift or of a store that speaks its object API, driven by a profile and an authenticator.
+/// A container of OpenStack Swift or of a store with its object API, driven by a profile and an authenticator.
 ///
-/// Holds no object data. What it learns while it runs (which keys are plain objects, which uploads go on, segments that
-/// nobody needs any more) is in its mutex, a leaf, and lives as long as the mount. Makes each request once; only what an
-/// authenticator can better by itself, a token that ended or a wrong clock, is tried again, once.
+/// Holds no object data. Locks: facts learnt while it runs (which keys are plain objects, which uploads are in progress, orphaned
+/// segments) are in its mutex, a leaf, and live as long as the mount. Sends each request once; only what an authenticator can
+/// correct, an expired token or a wrong clock, is retried, once.
 package final class SwiftStore: ObjectStore {
     package struct Settings: Sendable {
         package var container: String
         package var profile = SwiftProfile.swift
-        /// Where segments live when not where the profile says; must exist unless the profile makes containers.
+        /// The container for segments, if not the profile's; must exist unless the profile creates containers.
         package var segmentContainer: String?
-        /// Smallest part in bytes when not the profile's.
+        /// Smallest part in bytes, if not the profile's.
         package var smallestPart: Int64?
-        /// The server, where it is known; otherwise the container's answers show it.
+        /// The server, if known; otherwise the container's answers show it.
         package var server: SwiftServer?
-        /// The account's or container's key for URLs that work without a token (swift.md section 2.4).
+        /// The account's or container's key for URLs without a token (swift.md section 2.4).
         package var temporaryURLKey: Secret?
-        /// Compare the checksums that the store tells with the bytes, on top of lengths.
+        /// Whether checksums from the store are compared with the bytes, on top of lengths.
         package var verifiesChecksums = true
-        /// Sent with every request.
+        /// Headers of every request.
         package var headers: [(name: String, value: String)] = []
 
         package init(container: String) { self.container = container }
     }
 
-    /// What is known of a key's object without asking.
+    /// The kind of a key's object, known without a request.
     enum Shape: Sendable { case plain, large }
 
     struct Learned: Sendable {
         var address: StorageAddress?
         var server: SwiftServer?
-        /// The segments of versions of large objects, where a server does not tell them.
+        /// The segments of versions of large objects, where a server does not show them.
         var compositions = LRU<CopySource, Composition>(capacity: 16)
-        /// Keys that were seen, so that their segments need not be looked for.
+        /// The kinds of keys that were seen: a plain object has no segments to find.
         var shapes = LRU<ObjectKey, Shape>(capacity: 16_384)
-        /// What listings showed as empty and turned out to be large, by key, time and size as listed.
+        /// Objects that are listed as empty and are large, by key, time and size of the listing.
         var unlisted = LRU<ListedState, ObjectVersion>(capacity: 16_384)
-        /// Where the parts of objects are that CSSP's SDKs have made.
+        /// The directories of the parts of objects that CSSP's SDKs have made.
         var foreign = LRU<ObjectKey, ByteString>(capacity: 16_384)
         var uploads: [UploadID: SwiftUpload] = [:]
-        /// Uploads whose segments belong to an object that a request was sent to replace or delete, whose answer has not come.
+        /// Uploads whose segments belong to an object that a request without an answer so far replaces or deletes.
         var leaving: [ObjectKey: Set<String>] = [:]
         /// Uploads whose segments belong to no object and could not be deleted yet.
         var orphans: Set<String> = []
-        /// The last write was refused to these credentials: the next body waits for the server's word.
+        /// The last write was refused to these credentials: the next body is sent only after a 100 Continue.
         var refusesWrites = false
-        /// Whether a HEAD of a missing object is 403, and these credentials may read; nil while no request has shown it.
+        /// Whether a HEAD of a missing object gets 403 although these credentials may read; nil while no request has shown it.
         var hidesMissing: Bool?
-        /// An ETag was the MD5 of what was sent or read.
+        /// An ETag was seen to be the MD5 of the sent or read bytes.
         var tellsMD5 = false
         /// Departures from its protocol that the server was seen to make.
         var quirks: Set<StoreQuirk> = []
-        /// Most entries of a page that the server gives when asked for them.
+        /// The largest page that the server is known to allow.
         var listPage: Int
 
         init(listPage: Int, server: SwiftServer?) { (self.listPage, self.server) = (listPage, server) }
     }
 
-    /// What every server gives on a page (swift.md section 3: 10 000 unless its operator wants less).
+    /// The page size that every server allows (swift.md section 3: 10 000 unless its operator sets less).
     static let safeListPage = 1000
-    /// A page of at least so many entries need not be the last, though more were asked for: Ceph's gateway ends some early.
+    /// A page with at least so many entries may have a successor, though it is shorter than requested: Ceph's gateway ends some
+    /// early.
     static let leastFullPage = 500
 
     private let limits: Capabilities
@@ -76,7 +77,7 @@ package final class SwiftStore: ObjectStore {
     let time: any TimeSource
     let learned: Mutex<Learned>
 
-    /// Asks nobody anything yet.
+    /// Sends no request.
     package init(
         _ settings: Settings, authenticator: any SwiftAuthenticator, engine: HTTPEngine, time: any TimeSource
     ) {
@@ -89,7 +90,7 @@ package final class SwiftStore: ObjectStore {
         capabilities.presign = settings.temporaryURLKey != nil
         capabilities.keyRules.reserved = segments.reserved
         limits = capabilities
-        // CSSP is no other server's API.
+        // The API of CSSP has only its own server.
         let server = settings.server ?? (profile.largeObjects == .named ? nil : .openStack)
         learned = Mutex(Learned(listPage: capabilities.listPage, server: server))
     }
@@ -102,23 +103,23 @@ package final class SwiftStore: ObjectStore {
         if quirks.contains(.uploadsRefused) { capabilities.mostParts = 1 }
         if quirks.contains(.partCopiesRefused) { capabilities.partCopy = false }
         guard server == .ceph else { return capabilities }
-        // Segment by segment, a copy of a large object has no limit.
+        // A copy of a large object is made segment by segment and has no limit.
         capabilities.largestCopy = limits.largestObject
-        // A part is copied where it is one segment, and several parts together are none.
+        // Only a range that is exactly one segment is copied, not several parts together.
         capabilities.partGaps = false
         return capabilities
     }
 
     // MARK: One request
 
-    /// What one request is made of, before anything vouches for it.
+    /// The parts of a request before it is authenticated.
     struct Call {
         var operation: ObjectStoreError.Operation
         var method: HTTPMethod
-        /// Of the error, when something goes wrong.
+        /// The key for errors.
         var key: ObjectKey?
         var container: String
-        /// What is asked for in the container: the key, or a segment.
+        /// The name in the container: the key, or a segment.
         var name: ByteString?
         var query: [QueryItem] = []
         var headers = HTTPHeaders()
@@ -132,14 +133,14 @@ package final class SwiftStore: ObjectStore {
         Call(operation: operation, method: method, key: key, container: settings.container, name: key?.bytes)
     }
 
-    /// A call for something among the segments, on behalf of `key`.
+    /// A call to a segment, on behalf of `key`.
     func call(
         _ operation: ObjectStoreError.Operation, _ method: HTTPMethod, segment: ByteString?, for key: ObjectKey?
     ) -> Call {
         Call(operation: operation, method: method, key: key, container: segments.container, name: segment)
     }
 
-    /// Sends the call and returns a successful answer; every other one is thrown.
+    /// Sends the call and returns a successful answer; throws for any other.
     @discardableResult
     func send(
         _ call: Call, body: (any ByteSource)? = nil, sink: (any ByteSink)? = nil,
@@ -148,7 +149,7 @@ package final class SwiftStore: ObjectStore {
         var hasLearned = false
         while true {
             let (response, head) = try await exchange(call, body, sink, use)
-            // What is deleted has nothing to tell: a page is a gateway's, whatever its status.
+            // A successful delete has no document: a web page comes from a gateway, whatever its status.
             if response.isSuccess, call.method != .delete || response.body.isEmpty {
                 return try await withLength(response, to: call)
             }
@@ -160,7 +161,7 @@ package final class SwiftStore: ObjectStore {
                 continue
             }
             let error = SwiftErrors.error(response, call.operation, call.key, isConditional: call.isConditional)
-            // A listing asks for the objects that it shows.
+            // A listing checks its own objects with HEAD.
             guard [.head, .get].contains(call.method), call.operation != .list, isOfObject(call), let key = call.key
             else { throw error }
             throw await decided(error, at: key)
@@ -171,7 +172,7 @@ package final class SwiftStore: ObjectStore {
         call.key != nil && call.container == settings.container && call.name == call.key?.bytes
     }
 
-    /// The answer to a HEAD of an object; where it has no Content-Length, as proxies that compress send it, a GET of one byte tells it.
+    /// The answer to a HEAD of an object. If it has no Content-Length, as from a compressing proxy, a GET of one byte adds it.
     private func withLength(_ response: HTTPResponse, to head: Call) async throws(ObjectStoreError) -> HTTPResponse {
         guard head.method == .head, isOfObject(head), response.headers["Content-Length"] == nil else { return response }
         learned.withLock { _ = $0.quirks.insert(.lengthsMissing) }
@@ -217,7 +218,7 @@ package final class SwiftStore: ObjectStore {
         return (response, head)
     }
 
-    /// How long the store may be silent over work of its own; nil takes the engine's limit.
+    /// How long the store may take without an answer for such an operation; nil takes the engine's limit.
     private static func patience(with operation: ObjectStoreError.Operation) -> Duration? {
         switch operation {
         case .copy, .uploadPartCopy, .completeUpload, .deleteMany: .seconds(300)
@@ -234,7 +235,7 @@ package final class SwiftStore: ObjectStore {
         _ = try entries(call, try await send(call))
     }
 
-    /// What the container counts of itself, which lags behind (swift.md section 12), and the quota of its middleware.
+    /// The container's own counts, which lag behind (swift.md section 12), and the quota of its middleware.
     package func usage() async throws(ObjectStoreError) -> BucketUsage {
         let call = call(.usage, .head)
         let response = try await send(call)
@@ -245,7 +246,7 @@ package final class SwiftStore: ObjectStore {
         return BucketUsage(bytes: bytes, objects: objects, quota: quota)
     }
 
-    /// Of the answer's headers a URL can name the file that a browser saves (`filename`).
+    /// Of the answer's headers a URL can set only the file name for a browser (`filename`).
     package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
         let key = request.key
         guard request.process == nil else { throw .lacking(.presign, key, "processing of objects") }

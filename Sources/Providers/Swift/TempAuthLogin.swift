@@ -2,14 +2,14 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// The login of auth version 1, which TempAuth and Ceph's gateway speak (swift.md section 2.1).
+/// The login of auth version 1, for TempAuth and Ceph's gateway (swift.md section 2.1).
 package struct TempAuthLogin: Sendable {
     /// `https://host/auth/v1.0`
     package var url: String
     /// `account:user`
     package var user: String
     package var key: Secret
-    /// The account's address, where it is another one than the login returns.
+    /// The account's address, where it is not the one that the login returns.
     package var storageURL: String?
 
     package init(url: String, user: String, key: Secret, storageURL: String? = nil) {
@@ -22,7 +22,7 @@ package struct TempAuthLogin: Sendable {
         return try token(await LoginRequest.send(.get, url, headers: headers, body: nil, engine), began: began)
     }
 
-    /// What a login was answered that began then.
+    /// The token in the answer to a login that began at `began`.
     func token(_ response: HTTPResponse, began: Timestamp) throws(ObjectStoreError) -> SwiftToken {
         guard let storage = response.headers["X-Storage-Url"],
             let token = response.headers["X-Auth-Token"] ?? response.headers["X-Storage-Token"]
@@ -33,7 +33,7 @@ package struct TempAuthLogin: Sendable {
     }
 }
 
-/// One request to a service that logs in.
+/// A request to a login service.
 enum LoginRequest {
     static func send(
         _ method: HTTPMethod, _ url: String, headers: HTTPHeaders, body: [UInt8]?, _ engine: HTTPEngine
@@ -52,7 +52,7 @@ enum LoginRequest {
         guard !response.isSuccess else { return response }
         var error = SwiftErrors.error(response, .checkAccess, nil, isConditional: false)
         error.message = "the login at \(address.origin)\(target) failed: \(error.message)"
-        // The service is not the bucket.
+        // A 404 of the login service does not mean a missing bucket.
         if error.kind == .noSuchBucket { error.kind = .invalidRequest }
         throw error
     }

@@ -3,9 +3,9 @@ import Digests
 import HTTP
 import ObjectStorage
 
-/// Query parameters that let a request through without a token (swift.md section 2.4).
+/// The query of a URL without a token (swift.md section 2.4).
 enum TemporaryURL {
-    /// `path` is the one on the wire, from `/v1/` on; `expires` in seconds since 1970. What is signed is the decoded path.
+    /// `path` is the encoded one, from `/v1/` on; `expires` in seconds since 1970. The decoded path is signed.
     static func query(_ method: HTTPMethod, path: String, expires: Int64, key: Secret, at server: SwiftServer?)
         -> String
     {

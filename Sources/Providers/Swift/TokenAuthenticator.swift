@@ -2,11 +2,11 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// A token and what it is for: what a login gives.
+/// A token and its storage URL: the result of a login.
 package struct SwiftToken: Sendable {
     package var storageURL: String
     package var token: Secret
-    /// nil is never.
+    /// nil if it does not expire.
     package var expires: Timestamp?
 
     package init(storageURL: String, token: Secret, expires: Timestamp?) {
@@ -14,8 +14,8 @@ package struct SwiftToken: Sendable {
     }
 }
 
-/// Signs in with a token, got by a login before it is needed and again before it ends or when it is refused
-/// (swift.md section 2.3). One login at a time, whoever needs it; the storage URL is read anew with each.
+/// Authenticates with a token from a login, which is made before the token is needed, again before it expires, and when it is
+/// refused (swift.md section 2.3). One login at a time for all callers; each login returns the storage URL again.
 package struct TokenAuthenticator: SwiftAuthenticator {
     package typealias Login = @Sendable () async throws(ObjectStoreError) -> SwiftToken
 
@@ -28,7 +28,7 @@ package struct TokenAuthenticator: SwiftAuthenticator {
         }
     }
 
-    /// A ready token, which nothing renews.
+    /// A given token, which cannot be renewed.
     package init(fixed token: SwiftToken, time: any TimeSource) {
         session = RenewingCredentials(margin: .zero, time: time) { () in Self.credentials(token) }
     }
@@ -55,9 +55,9 @@ package struct TokenAuthenticator: SwiftAuthenticator {
         from response: HTTPResponse, to head: SwiftRequestHead
     ) async throws(ObjectStoreError) -> Bool {
         guard let current = try await session.current() else { return false }
-        // Another request that was refused has logged in since.
+        // Another refused request has logged in since.
         if current.secretKey.revealed != head.headers[Self.header] { return true }
-        // A token has the rights of its user as they were at the login.
+        // A token has the rights that its user had at the login.
         guard response.status == 401 else { return (try? await session.replace(current, after: .unexplained)) ?? false }
         return try await session.replace(current, after: .named)
     }

@@ -1,23 +1,23 @@
 import Basics
 
-/// What YAML has on one line: scalars, and mappings and lists in brackets, which may also hold line breaks.
+/// YAML on one line: scalars, and mappings and lists in brackets, which may also contain line breaks.
 struct YAMLInline {
     typealias Node = CloudsFile.Node
     typealias Malformed = CloudsFile.Malformed
 
     enum End {
-        /// A colon, before white space or at the end: of a name.
+        /// A colon, before white space or at the end, after a name.
         case colon
         /// A comment or the end of the line.
         case line
-        /// The same, and what separates things in brackets.
+        /// The same, or a separator in brackets.
         case bracket
     }
 
     private(set) var rest: Substring
     private let number: Int
     var anchors: [String: Node] = [:]
-    /// A bracket has no end yet.
+    /// A bracket is not closed yet.
     private(set) var isOpen = false
     private var depth = 0
 
@@ -31,7 +31,7 @@ struct YAMLInline {
         }
     }
 
-    /// `isWithin` brackets a scalar ends at what separates it.
+    /// Parses a node. If `isWithin` brackets, a scalar ends at a separator.
     mutating func node(isWithin: Bool) throws(Malformed) -> Node {
         switch rest.first {
         case "{": return try mapping()
@@ -108,7 +108,7 @@ struct YAMLInline {
         }
     }
 
-    /// Takes the comma between two members.
+    /// Consumes the comma between two members.
     private mutating func separate(_ end: Character) throws(Malformed) {
         skipSpace()
         guard let next = rest.first else { throw malformed("a bracket without its end") }
@@ -120,7 +120,7 @@ struct YAMLInline {
         }
     }
 
-    /// One scalar off the front.
+    /// Consumes one scalar.
     mutating func scalar(endingAt end: End) throws(Malformed) -> String {
         guard let first = rest.first else { return "" }
         if first == "\"" || first == "'" { return try quoted(first) }

@@ -1,6 +1,6 @@
 import Basics
 
-/// Reads the lines of a file of clouds into nodes: blocks by their indentation here, what is on one line in `YAMLInline`.
+/// Parses the lines of a file of clouds into nodes: blocks by their indentation here, single lines in `YAMLInline`.
 struct YAMLReader {
     typealias Node = CloudsFile.Node
     typealias Malformed = CloudsFile.Malformed
@@ -51,7 +51,7 @@ struct YAMLReader {
 
     private static func isItem(_ text: Substring) -> Bool { text == "-" || text.hasPrefix("- ") }
 
-    /// What begins at this line, with that indentation.
+    /// The block that begins at this line, with that indentation.
     private mutating func block(_ indentation: Int) throws(Malformed) -> Node {
         depth += 1
         defer { depth -= 1 }
@@ -101,7 +101,7 @@ struct YAMLReader {
         return .mapping(members)
     }
 
-    /// `<<` brings the members of other mappings, which give way to the mapping's own.
+    /// `<<` adds the members of other mappings, unless the mapping has them itself.
     static func add(_ node: Node, as name: String, to members: inout [String: Node]) {
         guard name == "<<" else {
             members[name.replacing("-", with: "_")] = node
@@ -112,7 +112,7 @@ struct YAMLReader {
         }
     }
 
-    /// The name that a line begins with and what follows its colon; nil for a line that is no member of a mapping.
+    /// The name at the start of a line and the text after its colon; nil for a line that is no member of a mapping.
     private static func name(_ text: Substring) -> (name: String, rest: Substring)? {
         // A bracket, an alias, an anchor.
         if let first = text.first, "{[*&".contains(first) { return nil }
@@ -125,7 +125,7 @@ struct YAMLReader {
 
     // MARK: Values
 
-    /// A value that begins behind a name or a dash, and goes on in the lines that are indented more than `parent`.
+    /// A value that begins after a name or a dash, and continues in the lines that are indented more than `parent`.
     private mutating func inline(_ text: Substring, _ number: Int, parent: Int) throws(Malformed) -> Node {
         var text = text
         if text.hasPrefix("&") {
@@ -153,7 +153,7 @@ struct YAMLReader {
                 }
                 return node
             } catch {
-                // A bracket may be closed some lines further down, at any indentation.
+                // A bracket may be closed on a later line, at any indentation.
                 guard inline.isOpen, position < lines.count else { throw error }
                 text = "\(text)\n\(lines[position].text)"[...]
                 position += 1
@@ -163,7 +163,7 @@ struct YAMLReader {
         }
     }
 
-    /// The rows below a `|` or `>`, as they are or folded into one line.
+    /// The rows below a `|` or `>`, unchanged or folded into one line.
     private mutating func blockScalar(_ head: Substring, _ number: Int, parent: Int) -> String {
         var own: [Substring] = []
         for row in rows[number...] {
