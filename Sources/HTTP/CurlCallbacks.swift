@@ -34,8 +34,8 @@ enum CurlCallbacks {
         }
     }
 
-    /// CURLOPT_SEEKFUNCTION: libcurl wants to send a body again because a kept connection broke. It would do so without
-    /// telling, though the server may have acted; refusing makes the transfer end as interrupted.
+    /// CURLOPT_SEEKFUNCTION: libcurl wants to send a body again because a kept connection broke. It would do so without a report,
+    /// though the server may have acted; refusing makes the transfer end as interrupted.
     static let seek: @convention(c) (UnsafeMutableRawPointer?, curl_off_t, CInt) -> CInt = { _, _, _ in
         CURL_SEEKFUNC_FAIL
     }
@@ -48,8 +48,8 @@ enum CurlCallbacks {
             transfer(context)?.begin() == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
         }
 
-    /// CURLOPT_SOCKOPTFUNCTION: a connection is made. Without a limit the kernel repeats what nobody acknowledges for a quarter of
-    /// an hour. tcp(7): TCP_USER_TIMEOUT
+    /// CURLOPT_SOCKOPTFUNCTION: a connection is made. Without a limit the kernel retransmits unacknowledged bytes for a quarter
+    /// of an hour. tcp(7): TCP_USER_TIMEOUT
     static let socket: @convention(c) (UnsafeMutableRawPointer?, curl_socket_t, curlsocktype) -> CInt = {
         context, socket, _ in
         if var limit = transfer(context).map({ CUnsignedInt(clamping: $0.acknowledgement.milliseconds) }) {
@@ -59,7 +59,7 @@ enum CurlCallbacks {
         return CInt(CURL_SOCKOPT_OK)
     }
 
-    /// What a callback returns to end the transfer: never the count that libcurl expects (CURL_WRITEFUNC_ERROR).
+    /// The return value that ends a transfer: never the count that libcurl expects (CURL_WRITEFUNC_ERROR).
     private static let refusal = 0xFFFF_FFFF
 
     private static func transfer(_ context: UnsafeMutableRawPointer?) -> Transfer? {

@@ -18,19 +18,19 @@ final class EasyHandle {
         errorText.deallocate()
     }
 
-    /// What libcurl has to say about the failure of the last transfer.
+    /// libcurl's message about the failure of the last transfer.
     func message(for code: CURLcode) -> String {
         errorText.pointee == 0 ? String(cString: curl_easy_strerror(code)) : String(cString: errorText)
     }
 
-    /// Forgets everything but connections, names and TLS sessions (curl_easy_reset).
+    /// Resets everything but connections, names and TLS sessions (curl_easy_reset).
     func reset() {
         curl_easy_reset(pointer)
         errorText.pointee = 0
         set(CURLOPT_ERRORBUFFER, UnsafeMutableRawPointer(errorText))
     }
 
-    // Options fail only when libcurl was built without them or there is no memory; neither can be mended here, and the
+    // Options fail only when libcurl was built without them or there is no memory; neither can be corrected here, and the
     // transfer then fails by itself.
     func set(_ option: CURLoption, _ value: Int) { _ = curl_shim_set_long(pointer, option, value) }
     func set(_ option: CURLoption, _ value: Bool) { _ = curl_shim_set_long(pointer, option, value ? 1 : 0) }
@@ -38,7 +38,7 @@ final class EasyHandle {
         _ = curl_shim_set_offset(pointer, option, curl_off_t(offset))
     }
     func set(_ option: CURLoption, _ value: String) { _ = curl_shim_set_text(pointer, option, value) }
-    /// Of a text that libcurl was built with: nothing in its place.
+    /// Removes a text option that libcurl has a default for.
     func clear(_ option: CURLoption) { _ = curl_shim_set_text(pointer, option, nil) }
     func set(_ option: CURLoption, _ value: UnsafeMutableRawPointer?) {
         _ = curl_shim_set_pointer(pointer, option, value)
@@ -54,7 +54,7 @@ final class EasyHandle {
         _ = curl_shim_set_socket_callback(pointer, callback)
     }
 
-    /// Goes on in both directions but those of `paused` (CURLPAUSE_…); may call back before it returns.
+    /// Resumes both directions except those of `paused` (CURLPAUSE_…); may call back before it returns.
     func resume(except paused: CInt) { _ = curl_easy_pause(pointer, paused) }
 
     func long(_ info: CURLINFO) -> Int { curl_shim_info_long(pointer, info) }

@@ -10,7 +10,7 @@ package final class HTTPEngine: Sendable {
     private let loop: TransferLoop
     private let stallTimeout: Duration
 
-    /// What it moves is counted in `traffic`.
+    /// `traffic` counts the bytes of bodies.
     package init(_ options: HTTPOptions = HTTPOptions(), traffic: HTTPTraffic = HTTPTraffic()) {
         stallTimeout = options.stallTimeout
         loop = TransferLoop(options, traffic)
@@ -21,11 +21,11 @@ package final class HTTPEngine: Sendable {
 
     /// Sends `request` with `body` and returns the answer, whatever its status.
     ///
-    /// The body of the answer goes where `bodyUse` says: by default to `sink` when the status is 2xx, and into the
-    /// response otherwise or without a sink. A body shorter than its Content-Length is `.interrupted`. Cancelling the task
-    /// ends the transfer, unless it may change something and all of it was sent: then its answer is waited for, two seconds at
-    /// most. Neither source nor sink is used after this returns. `RequestTimeout` shortens the time limits. One that has a longer
-    /// `stallTimeout` than the engine ends before it when the origin does not answer HEAD requests meanwhile.
+    /// `bodyUse` decides where the body of the answer goes: by default to `sink` when the status is 2xx, and into the response
+    /// otherwise or without a sink. A body shorter than its Content-Length is `.interrupted`. Cancelling the task ends the
+    /// transfer, unless the request may change something and all of it was sent: then the engine waits for its answer, two
+    /// seconds at most. Neither source nor sink is used after this returns. `RequestTimeout` shortens the time limits. A request
+    /// with a longer `stallTimeout` than the engine's ends earlier when the origin does not answer HEAD requests meanwhile.
     package func execute(
         _ request: HTTPRequest, body: (any ByteSource)? = nil, sink: (any ByteSink)? = nil,
         bodyUse: @escaping @Sendable (HTTPResponse) -> BodyUse = { $0.isSuccess ? .deliver : .collect }
@@ -54,8 +54,8 @@ package final class HTTPEngine: Sendable {
         }
     }
 
-    /// Ends a request that may be silent for longer than others, as the server works on it, once the server answers nothing else
-    /// either. Returns when the request has ended.
+    /// Watches a request whose answer may take longer than others', as the server works on it: ends it when the server does not
+    /// answer a HEAD either. Returns when the request has ended.
     private func watch(_ submission: Submission) async {
         var question = HTTPRequest(.head, submission.request.origin, target: "/")
         question.avoidsProxy = submission.request.avoidsProxy
@@ -70,7 +70,7 @@ package final class HTTPEngine: Sendable {
         }
     }
 
-    /// A line break in a header would let its sender write headers of his own.
+    /// A line break in a header would let the author of its value add other headers.
     private static func validate(_ request: HTTPRequest) throws(HTTPError) {
         for field in request.headers.fields {
             guard (field.name + field.value).utf8.allSatisfy({ $0 >= 32 && $0 != 127 || $0 == 9 }) else {

@@ -16,7 +16,7 @@ package struct HTTPError: Error, Sendable, CustomStringConvertible {
         case local(errno: Int32)
         /// A body to collect is longer than the request allows.
         case tooLarge
-        /// What came is not HTTP.
+        /// The answer is not HTTP.
         case malformed
         /// The request cannot be sent as it is; nothing was sent.
         case invalidRequest

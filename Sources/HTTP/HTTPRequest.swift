@@ -15,7 +15,7 @@ package enum HTTPMethod: String, Sendable, Hashable {
     }
 }
 
-/// Scheme, host and port: what a connection goes to.
+/// Scheme, host and port: the target of a connection.
 package struct HTTPOrigin: Sendable, Hashable, CustomStringConvertible {
     /// https rather than http.
     package var isSecure: Bool
@@ -34,7 +34,7 @@ package struct HTTPOrigin: Sendable, Hashable, CustomStringConvertible {
     package var description: String { "\(isSecure ? "https" : "http")://\(authority)" }
 }
 
-/// One request. Nothing in it is changed on its way to the wire, as signatures cover the bytes sent.
+/// One request. It is sent without any change, as signatures cover the bytes.
 package struct HTTPRequest: Sendable, Hashable {
     package var method: HTTPMethod
     package var origin: HTTPOrigin
@@ -46,9 +46,10 @@ package struct HTTPRequest: Sendable, Hashable {
     package var stallTimeout: Duration?
     /// Most time for name, connection and TLS; nil takes the engine's, which is never exceeded.
     package var connectTimeout: Duration?
-    /// The body waits until the server asks for it, at most a second: a refusal costs no bytes (RFC 9110 section 10.1.1).
+    /// The body is not sent before the server asks for it, or a second has passed: a refusal costs no bytes (RFC 9110 section
+    /// 10.1.1).
     package var expectsRefusal = false
-    /// Sent straight to the origin, whatever proxy the engine has: for services of this machine's own.
+    /// Sent straight to the origin, even if the engine has a proxy: for services of this machine.
     package var avoidsProxy = false
     /// Most bytes of a body that is collected instead of delivered.
     package var collectLimit = 1 << 20
@@ -62,7 +63,7 @@ package struct HTTPRequest: Sendable, Hashable {
 package struct HTTPResponse: Sendable, Hashable {
     package var status: Int
     package var headers = HTTPHeaders()
-    /// What was collected: the whole body, or the beginning of an error document past the limit.
+    /// The collected bytes: the whole body, or the beginning of an error document past the limit.
     package var body: [UInt8] = []
     /// Bytes that the sink received.
     package var delivered: Int64 = 0
@@ -74,7 +75,7 @@ package struct HTTPResponse: Sendable, Hashable {
     package var isSuccess: Bool { (200..<300).contains(status) }
 }
 
-/// What becomes of a response body, decided when the headers are there.
+/// The use of a response body, decided when the headers have arrived.
 package enum BodyUse: Sendable, Hashable {
     /// To the sink as it arrives; collected when there is no sink.
     case deliver

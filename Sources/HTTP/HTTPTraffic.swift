@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Bytes of bodies that engines have moved, counted while they move, and how fast they may; heads and TLS are not in it. Any
-/// thread may look.
+/// The bytes of bodies that engines have transferred, counted while they are, and their rate limits; heads and TLS do not count.
+/// Any thread may read them.
 package final class HTTPTraffic: Sendable {
     private let sentBytes = Atomic<Int64>(0)
     private let receivedBytes = Atomic<Int64>(0)

@@ -3,12 +3,12 @@ import Basics
 /// One direction of an engine's bodies at a bounded rate: a bucket of tokens, one a byte, that fills with time. Belongs to the
 /// engine's thread.
 ///
-/// A transfer takes tokens for what it moves; when there are none it pauses, and goes on when there are. First goes the one that
-/// has moved the fewest bytes, so that a small read does not wait for big transfers that began before it.
+/// A transfer takes tokens for the bytes it transfers; it pauses when there are none, and resumes when there are. The transfer
+/// with the fewest bytes so far resumes first, so that a small read does not wait for big transfers that began before it.
 final class Pace {
-    /// Bytes a second; nil sets no limit, and nobody waits.
+    /// Bytes a second; nil sets no limit, and no transfer pauses.
     private var rate: Int64?
-    /// May be less than none: what has arrived cannot be refused.
+    /// May be negative: bytes that have arrived cannot be refused.
     private var tokens = 0.0
     private var filled: Duration
     private let now: () -> Duration
@@ -19,23 +19,23 @@ final class Pace {
         let moved: Int64
     }
 
-    /// `now` is any clock that runs on.
+    /// `now` is any monotonic clock.
     init(now: @escaping () -> Duration) {
         self.now = now
         filled = now()
     }
 
-    /// What one transfer gets at a time: so much that a wake-up is worth it, so little that others soon follow.
+    /// The share of one transfer at a time: large enough to be worth a wake-up, small enough that others soon follow.
     private func quantum(_ rate: Int64) -> Int { max(16 << 10, Int(clamping: rate / 50)) }
 
-    /// Follows a limit that was changed.
+    /// Takes over a changed limit.
     func setRate(_ new: Int64?) {
         guard new != rate else { return }
         if let new { tokens = min(max(tokens, 0), Double(quantum(new))) }
         (rate, filled) = (new, now())
     }
 
-    /// How many bytes a transfer that has moved `moved` may move now; 0 makes it wait until `resume` calls for it.
+    /// How many bytes a transfer that has transferred `moved` may transfer now; at 0 it has to wait until `resume` starts it.
     func allowance(for transfer: Transfer, moved: Int64) -> Int {
         guard let rate else { return .max }
         fill(rate)
@@ -44,13 +44,13 @@ final class Pace {
         return 0
     }
 
-    /// Bytes that moved.
+    /// Counts transferred bytes.
     func take(_ bytes: Int) { if rate != nil { tokens -= Double(bytes) } }
 
-    /// A transfer that has ended waits no more.
+    /// Removes a transfer that has ended.
     func forget(_ transfer: Transfer) { paused.removeAll { $0.transfer === transfer } }
 
-    /// Lets those go on for whom there are tokens: `start` may ask for an allowance at once.
+    /// Resumes transfers as far as there are tokens: `start` may request an allowance at once.
     func resume(_ start: (Transfer) -> Void) {
         guard !paused.isEmpty else { return }
         guard let rate else {
@@ -61,7 +61,7 @@ final class Pace {
         }
         fill(rate)
         let share = quantum(rate)
-        // Not all of them take what they could at once: each counts as one that does.
+        // A transfer may take less than its share at once: each counts as if it took all of it.
         var turns = Int(tokens) / share
         while turns > 0, let index = paused.indices.min(by: { paused[$0].moved < paused[$1].moved }) {
             turns -= 1
@@ -69,7 +69,7 @@ final class Pace {
         }
     }
 
-    /// How long until there is something to resume; nil when nobody waits.
+    /// How long until there is something to resume; nil when no transfer waits.
     var untilResume: Duration? {
         guard !paused.isEmpty, let rate else { return nil }
         fill(rate)
@@ -80,7 +80,7 @@ final class Pace {
         let time = now()
         let elapsed = (time - filled) / .seconds(1)
         filled = time
-        // Time in which nobody moved anything is not made up for.
+        // Unused time is not accumulated.
         tokens = min(tokens + elapsed * Double(rate), Double(max(2 * quantum(rate), Int(clamping: rate / 10))))
     }
 }

@@ -6,7 +6,7 @@ final class Pacing {
     enum Direction: CaseIterable {
         case send, receive
 
-        /// As libcurl names it (curl_easy_pause(3)).
+        /// The mask of libcurl (curl_easy_pause(3)).
         var mask: CInt { self == .send ? CURLPAUSE_SEND : CURLPAUSE_RECV }
     }
 
@@ -19,7 +19,7 @@ final class Pacing {
 
     private func pace(_ direction: Direction) -> Pace { direction == .send ? send : receive }
 
-    /// Takes over what the limits are now.
+    /// Takes over the present limits.
     func follow(_ limits: TrafficLimits) {
         send.setRate(limits.upload)
         receive.setRate(limits.download)
@@ -35,7 +35,7 @@ final class Pacing {
         for direction in Direction.allCases { pace(direction).resume { $0.resume(direction) } }
     }
 
-    /// How long until `resume` has something to do; nil when nobody waits.
+    /// How long until `resume` has something to do; nil when no transfer waits.
     var untilResume: Duration? { [send.untilResume, receive.untilResume].compactMap(\.self).min() }
 
     func forget(_ transfer: Transfer) {

@@ -1,8 +1,8 @@
 package import Basics
 import Synchronization
 
-/// How fast the bodies of all transfers of an engine may move each way, together, in bytes a second. Any thread sets them; engines
-/// follow within a second. The mutex is a leaf.
+/// The rate limits for the bodies of all transfers of an engine together, each way, in bytes a second. Any thread sets them;
+/// engines apply them within a second. Locks: the mutex is a leaf.
 package final class TrafficLimits: Sendable {
     private struct State {
         var upload = RateSchedule.unlimited
@@ -17,7 +17,7 @@ package final class TrafficLimits: Sendable {
         state.withLock { $0 = State(upload: upload, download: download) }
     }
 
-    /// What holds now; nil sets no limit.
+    /// The present limits; nil if there is none.
     package var upload: Int64? { state.withLock { $0.upload }.rateNow }
     package var download: Int64? { state.withLock { $0.download }.rateNow }
 }

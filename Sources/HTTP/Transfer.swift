@@ -2,14 +2,14 @@ import Basics
 import CCurl
 import Synchronization
 
-/// A request on its way into the engine, and the mark that its task sets to withdraw it.
+/// A request for the engine, and the flags with which its task withdraws it.
 final class Submission: Sendable {
     let request: HTTPRequest
     let source: (any ByteSource)?
     let sink: (any ByteSink)?
     let bodyUse: @Sendable (HTTPResponse) -> BodyUse
     let isCancelled = Atomic(false)
-    /// Its server answers nothing else either.
+    /// The server does not answer other requests either.
     let isForsaken = Atomic(false)
     let continuation: Mutex<CheckedContinuation<Result<HTTPResponse, HTTPError>, Never>?> = Mutex(nil)
 
@@ -20,7 +20,7 @@ final class Submission: Sendable {
         (self.request, self.source, self.sink, self.bodyUse) = (request, source, sink, bodyUse)
     }
 
-    /// Answers the waiting task; the first answer counts.
+    /// Resumes the waiting task with the result; only the first result counts.
     func finish(_ result: Result<HTTPResponse, HTTPError>) {
         let waiting = continuation.withLock { continuation in
             defer { continuation = nil }
@@ -30,8 +30,8 @@ final class Submission: Sendable {
     }
 }
 
-/// One request under way: what libcurl's callbacks work on. Lives on the engine's thread only, from the moment its
-/// handle joins the multi handle until it leaves.
+/// One request in flight, on which libcurl's callbacks work. Used on the engine's thread only, from the moment its handle joins
+/// the multi handle until it leaves.
 final class Transfer {
     let submission: Submission
     let easy: EasyHandle
@@ -41,11 +41,11 @@ final class Transfer {
     private var use: BodyUse?
     private var sourceOffset: Int64 = 0
     private var received: Int64 = 0
-    /// Directions in which it waits for its turn.
+    /// Directions that wait for their rate limit.
     private var paused: Set<Pacing.Direction> = []
-    /// It has waited since it was looked at last: that was not the server's silence.
+    /// The transfer has waited for its limit since it was checked last: that time does not count as the server's silence.
     private var hasWaited = false
-    /// How often libcurl has set about sending it.
+    /// How often libcurl has begun to send it.
     private var begins = 0
     /// Why a callback stopped the transfer.
     private var failure: HTTPError?
@@ -53,14 +53,14 @@ final class Transfer {
     private var progress = Progress()
     private var lastProgress: Duration
     private let stallTimeout: Duration
-    /// When it ends however it moves, on the engine's clock.
+    /// When it ends even while bytes move, on the engine's clock.
     private var deadline: Duration?
-    /// Its task does not want the answer any more.
+    /// Its task does not wait for the answer any more.
     private(set) var isWithdrawn = false
-    /// How long it is waited for all the same.
+    /// How long the engine waits for the answer all the same.
     static let patience = Duration.seconds(2)
     private let limit: Duration?
-    /// Most time until the server's system has what was sent.
+    /// Most time until the server's kernel acknowledges sent bytes.
     let acknowledgement: Duration
     private let began: Duration
 
@@ -70,7 +70,7 @@ final class Transfer {
         var headerBytes = 0
     }
 
-    /// With `connectionAge` an older connection is not taken.
+    /// With `connectionAge`, older connections are not reused.
     init(
         _ submission: Submission, on easy: EasyHandle, options: HTTPOptions, traffic: HTTPTraffic, pacing: Pacing,
         now: Duration, connectionAge: Duration?
@@ -82,7 +82,7 @@ final class Transfer {
         limit = options.transferTimeout
         deadline = limit.map { now + $0 }
         configure(options)
-        // The least that libcurl knows is a second.
+        // The least value of the option is a second.
         if let connectionAge { easy.set(CURLOPT_MAXLIFETIME_CONN, max(1, connectionAge.milliseconds / 1000)) }
     }
 
@@ -90,8 +90,8 @@ final class Transfer {
 
     // MARK: Progress
 
-    /// Looks whether bytes moved since the last look; how long until the transfer has to be looked at again, none when
-    /// its time is up.
+    /// Checks whether bytes moved since the last check; returns the time until the next check, zero when the transfer's time is
+    /// up.
     func timeLeft(now: Duration) -> Duration {
         let seen = Progress(
             sent: easy.offset(CURLINFO_SIZE_UPLOAD_T), received: easy.offset(CURLINFO_SIZE_DOWNLOAD_T),
@@ -103,21 +103,20 @@ final class Transfer {
         return deadline.map { min(next, max(.zero, $0 - now)) } ?? next
     }
 
-    /// How soon after its start it has to be looked at.
+    /// The time until its first check.
     var firstLook: Duration { min(interval, limit ?? .seconds(3600)) }
 
-    /// The time between two looks. Silence is counted from the look that sees the last progress, so a transfer ends by so much too
-    /// late at most.
+    /// The time between two checks. Silence is counted from the check that sees the last progress, so a transfer ends too late by
+    /// so much at most.
     private var interval: Duration { stallTimeout / 16 }
 
-    /// Whether its end tells that the connection, which was kept from an earlier request, leads nowhere any more; others of its
-    /// age may be like it.
+    /// Whether its end shows that the connection, which was kept from an earlier request, is dead; others of its age may be, too.
     func hasLostItsPath(now: Duration) -> Bool {
         let wasKept = begins > 1 || easy.long(CURLINFO_NUM_CONNECTS) == 0
         return wasKept && response.status == 0 && now - began >= acknowledgement / 2
     }
 
-    /// Why its time is up.
+    /// The message of its timeout.
     func lateness(now: Duration) -> String {
         if let limit, let deadline, now >= deadline {
             return "\(submission.request.origin): not finished after \(limit)"
@@ -127,12 +126,13 @@ final class Transfer {
 
     // MARK: The end
 
-    /// Whether the server may carry it out, whatever becomes of the connection.
+    /// Whether the server may carry out the request, even if the connection breaks.
     var isSent: Bool {
         begins > 0 && !submission.request.method.isSafe && sourceOffset >= submission.source?.count ?? 0
     }
 
-    /// Ends it soon. What is given up when all of it was sent may be carried out after what is sent next: the answer tells.
+    /// Ends the transfer soon. A request that was wholly sent may be carried out after later requests: only its answer shows that
+    /// it was, so the transfer still waits for it a moment.
     func withdraw(now: Duration) {
         guard !isWithdrawn else { return }
         isWithdrawn = true
@@ -154,10 +154,10 @@ final class Transfer {
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT, CURLE_PROXY:
             return .unreachable
         case CURLE_OPERATION_TIMEDOUT:
-            // The only total time given to libcurl is the one for connecting.
+            // Connecting is the only phase for which libcurl has a timeout.
             return .unreachable
         case CURLE_SSL_CONNECT_ERROR:
-            // A connection that breaks in the handshake has this code too, and OpenSSL tells it only in the text.
+            // A connection that breaks in the handshake has this code too; only OpenSSL's text distinguishes it.
             let text = easy.message(for: code)
             return text.contains("SSL_ERROR_SYSCALL") || text.contains("reset by peer") ? .unreachable : .insecure
         case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER,
@@ -174,9 +174,9 @@ final class Transfer {
 
     // MARK: Callbacks
 
-    /// The request goes out now. False ends the transfer: when a kept connection breaks before an answer, libcurl sends
-    /// what has no body again without telling, though the server may have acted. Nor is it to go from one dead connection to the
-    /// next of the same age.
+    /// Called when the request is sent. False ends the transfer: when a kept connection breaks before an answer, libcurl sends a
+    /// request without a body again without a report, though the server may have acted. It must also not go from one dead
+    /// connection to the next of the same age.
     func begin() -> Bool {
         begins += 1
         guard begins > 1 else { return true }
@@ -185,12 +185,12 @@ final class Transfer {
         return false
     }
 
-    /// One header line, with its line end. False ends the transfer.
+    /// Takes one header line, with its line end. False ends the transfer.
     func receiveHeader(_ line: UnsafeRawBufferPointer) -> Bool {
         let text = line.prefix { $0 != 13 && $0 != 10 }
         if text.isEmpty { return finishHeaders() }
         if text.starts(with: "HTTP/".utf8) {
-            // A status line starts over: answers of class 1xx come before the real one.
+            // A status line begins a new head: answers of class 1xx come before the final one.
             response = HTTPResponse(status: easy.long(CURLINFO_RESPONSE_CODE))
             return true
         }
@@ -209,15 +209,15 @@ final class Transfer {
         return use != .refuse
     }
 
-    /// What became of bytes that libcurl has, or wants; what is not done `later` ends the transfer when it failed.
+    /// The result of a callback that libcurl calls for bytes.
     enum Step<Value> {
         case done(Value)
-        /// libcurl asks again after `resume`.
+        /// libcurl calls again after `resume`.
         case later
         case failed
     }
 
-    /// The limit of a direction has room again. May call back before it returns.
+    /// The rate limit of a direction has room again. May call back before it returns.
     func resume(_ direction: Pacing.Direction) {
         paused.remove(direction)
         easy.resume(except: paused.reduce(0) { $0 | $1.mask })
@@ -228,7 +228,7 @@ final class Transfer {
         hasWaited = true
     }
 
-    /// Bytes of the body.
+    /// Takes bytes of the body.
     func receiveBody(_ bytes: UnsafeRawBufferPointer) -> Step<Void> {
         guard pacing.allowance(.receive, for: self, moved: received) > 0 else {
             pause(.receive)
@@ -249,7 +249,7 @@ final class Transfer {
         }
         let room = submission.request.collectLimit - response.body.count
         response.body.append(contentsOf: bytes.prefix(max(room, 0)))
-        // The beginning of an error document says enough; half an answer says nothing.
+        // The beginning of an error document is enough; a part of another answer is useless.
         guard bytes.count > room, response.isSuccess else { return .done(()) }
         failure = HTTPError(
             .tooLarge,
@@ -296,7 +296,7 @@ final class Transfer {
         easy.set(CURLOPT_PROTOCOLS_STR, "http,https")
         easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         easy.set(CURLOPT_NOSIGNAL, true)
-        // Nobody waits for the thread that still asks for a name when its transfer has ended.
+        // Ending a transfer does not wait for a thread that still resolves its name.
         easy.set(CURLOPT_QUICK_EXIT, true)
         easy.set(CURLOPT_USERAGENT, options.userAgent)
         easy.set(CURLOPT_BUFFERSIZE, 512 << 10)
@@ -311,7 +311,7 @@ final class Transfer {
         easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, true)
         if let caFile = options.caFile {
             easy.set(CURLOPT_CAINFO, caFile)
-            // The system's directory of certificates would be believed as well.
+            // The system's directory of certificates would be trusted as well.
             easy.clear(CURLOPT_CAPATH)
         }
         if let certificate = options.clientCertificate {
@@ -353,7 +353,7 @@ final class Transfer {
 
     private func configureHeaders(_ request: HTTPRequest) {
         var lines = request.headers.fields.map { field in
-            // libcurl's spelling of a field without a value; `name:` would remove the field.
+            // libcurl's syntax for a field without a value; `name:` would remove the field.
             field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
         }
         lines.append(request.expectsRefusal ? "Expect: 100-continue" : "Expect:")

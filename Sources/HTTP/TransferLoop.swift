@@ -4,8 +4,7 @@ import Synchronization
 
 /// The engine's thread: a libcurl multi handle, the transfers in it and the submissions that wait for a connection.
 ///
-/// Tasks reach it through the inbox, a `Mutex` with nothing but array operations under it, and wake it. Everything else
-/// belongs to the thread.
+/// Tasks reach it through the inbox, a `Mutex` for array operations only, and wake it. Everything else belongs to the thread.
 final class TransferLoop: Sendable {
     private struct Inbox {
         var submissions: [Submission] = []
@@ -17,11 +16,11 @@ final class TransferLoop: Sendable {
     private let options: HTTPOptions
     private let traffic: HTTPTraffic
     private let inbox = Mutex(Inbox())
-    // Set once in `init`. curl_multi_wakeup may be called from any thread (libcurl-thread(3)); everything else that uses
-    // the handle runs on the loop's thread, which frees it after `close`, when nobody is left to submit or cancel.
+    // Set once in `init`. curl_multi_wakeup may be called from any thread (libcurl-thread(3)); everything else that uses the
+    // handle runs on the loop's thread, which frees it after `close`, when no task is left that submits or cancels.
     private nonisolated(unsafe) let multi: UnsafeMutableRawPointer
 
-    // curl_global_init is not safe to run twice at once, and Swift runs this once.
+    // curl_global_init must not run twice at once, and Swift runs this once.
     private static let libraryIsReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     init(_ options: HTTPOptions, _ traffic: HTTPTraffic) {
@@ -42,16 +41,16 @@ final class TransferLoop: Sendable {
         curl_multi_wakeup(multi)
     }
 
-    /// Ends a transfer whose server answers nothing.
+    /// Ends a transfer whose server answers no request.
     func forsake(_ submission: Submission) {
         submission.isForsaken.store(true, ordering: .releasing)
         inbox.withLock { $0.hasCancellation = true }
         curl_multi_wakeup(multi)
     }
 
-    /// Ends the thread. Only when no submission is under way.
+    /// Ends the thread. Requires: no submission is in flight.
     func close() {
-        // Under the lock, so that the loop cannot see the mark and free the handle before the wake-up is through.
+        // Under the lock, so that the loop cannot see the flag and free the handle before the wake-up has returned.
         inbox.withLock { inbox in
             inbox.isClosing = true
             curl_multi_wakeup(multi)
@@ -97,7 +96,7 @@ final class TransferLoop: Sendable {
         var idle: [EasyHandle] = []
         var nextLook = Duration.zero
         let pacing = Pacing()
-        /// When a kept connection was found to lead nowhere: those that were made before are not used again.
+        /// When a kept connection was found dead: connections made before are not used again.
         var pathLost: Duration?
     }
 
@@ -148,7 +147,7 @@ final class TransferLoop: Sendable {
                 let transfer = work.active[easy]
             else { continue }
             let code = message.pointee.data.result
-            // The message dies when its handle leaves.
+            // libcurl frees the message when its handle leaves.
             finish(transfer, transfer.result(code), &work)
         }
     }
@@ -191,7 +190,7 @@ final class TransferLoop: Sendable {
         }
     }
 
-    /// Ends transfers that stand still for too long and says when to look again.
+    /// Ends transfers without progress for too long, and returns the time until the next check.
     private func dropStalled(_ work: inout LoopState) -> Duration {
         guard !work.active.isEmpty else { return .seconds(60) }
         let now = SystemTime().uptime()
