@@ -1,16 +1,16 @@
 package import Basics
 
-/// Where a mount keeps what it has on local disk: two directories for the user, in each one for each bucket and prefix.
+/// The local directories of a mount: two for the user, with one directory in each for each bucket and prefix.
 package enum CacheLocation {
-    /// Both directories for all buckets, where no option names them.
+    /// The two directories for all buckets, where no option sets them.
     package enum Kind: Sendable, CaseIterable {
-        /// What can be fetched again.
+        /// Data that can be fetched again.
         case cache
-        /// What must not be lost.
+        /// Data that must not be lost.
         case state
     }
 
-    /// nil when the environment of a user other than root names no home.
+    /// nil when the environment of a user other than root has no home.
     package static func directory(for kind: Kind, environment: [String: String], isRoot: Bool) -> String? {
         let (variable, below, ofRoot) =
             switch kind {
@@ -20,7 +20,7 @@ package enum CacheLocation {
         return path(variable, environment) ?? (isRoot ? ofRoot : path(below: below, environment))
     }
 
-    /// The directory that held both until there were two.
+    /// The directory that had the contents of both in earlier versions.
     package static func former(environment: [String: String]) -> String? {
         path("XDG_CACHE_HOME", environment) ?? path(below: "/.cache", environment)
     }
@@ -36,8 +36,8 @@ package enum CacheLocation {
     }
 
     /// The name of the directory for one bucket and prefix at one endpoint: the same for the same content of the bucket,
-    /// different for anything else. `account` is whose the bucket is, where its name does not tell. Readable, and at most 200
-    /// bytes.
+    /// different for anything else. `account` is the account of the bucket, where the bucket's name alone does not identify it.
+    /// Readable, and at most 200 bytes.
     package static func name(
         scheme: String, endpoint: String?, account: String? = nil, bucket: String, prefix: ByteString
     ) -> String {
@@ -49,7 +49,7 @@ package enum CacheLocation {
         return String(decoding: name.utf8.prefix(160), as: UTF8.self) + "~" + digits
     }
 
-    /// Host and port; the way there (http or https) does not change what is there.
+    /// Host and port; http and https lead to the same content.
     private static func host(of endpoint: String?) -> String {
         guard let endpoint else { return "" }
         let text = endpoint.lowercased()
@@ -59,7 +59,7 @@ package enum CacheLocation {
         return String(rest)
     }
 
-    /// What is safe in a file name stays; the rest, the comma that joins the parts included, is percent-encoded.
+    /// Percent-encodes all bytes that are not safe in a file name, and the comma that joins the parts.
     private static func encoded(_ text: ByteString) -> String {
         let digits = Array("0123456789ABCDEF")
         return text.bytes.reduce(into: "") { result, byte in
@@ -76,7 +76,8 @@ package enum CacheLocation {
         }
     }
 
-    /// FNV-1a in 128 bits (the parameters of Fowler, Noll and Vo): keeps long names apart; nobody attacks it here.
+    /// FNV-1a in 128 bits (the parameters of Fowler, Noll and Vo): distinguishes long names; no protection against attacks is
+    /// needed.
     private static func fingerprint(_ text: String) -> UInt128 {
         text.utf8.reduce(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d) { hash, byte in
             (hash ^ UInt128(byte)) &* 0x0000_0000_0100_0000_0000_0000_0000_013b

@@ -1,25 +1,25 @@
 import Basics
 package import ObjectStorage
 
-/// A file of options: for every mount, and in sections for the buckets that their titles name.
+/// A file of options: for every mount, and in sections for the buckets in their titles.
 ///
-/// A line is `name = value` as in `-o`, or a name alone; `#` and `;` begin comments at the start of a line. What stands
-/// before the first section goes for all; `[scheme://bucket/prefix]` for that bucket, and what is below the prefix. Pure
-/// but for `load`; a value, so nothing locks it.
+/// A line is `name = value` as in `-o`, or a name alone; `#` and `;` begin comments at the start of a line. Lines before the
+/// first section apply to all mounts; those of `[scheme://bucket/prefix]` to that bucket, at and below the prefix. Pure but for
+/// `load`; a value, so nothing locks it.
 package struct ConfigFile: Sendable, Hashable {
-    /// One option as the file gives it.
+    /// One option in the file.
     package struct Entry: Sendable, Hashable {
         package var name: String
         /// nil for a name alone.
         package var value: String?
         /// From 1.
         package var line: Int
-        /// Whether it goes for every mount, as what stands before the sections does.
+        /// Whether it applies to every mount: it is before the first section.
         package var isGeneral: Bool
     }
 
     private struct Section: Sendable, Hashable {
-        /// nil goes for all.
+        /// nil applies to all.
         var url: BucketURL?
         var entries: [Entry]
     }
@@ -27,7 +27,7 @@ package struct ConfigFile: Sendable, Hashable {
     package let path: String
     private let sections: [Section]
 
-    /// Fails with `.badFile`, which names the line.
+    /// Throws `.badFile`, which names the line.
     package init(parsing text: String, path: String) throws(SettingsError) {
         self.path = path
         var sections = [Section(url: nil, entries: [])]
@@ -54,16 +54,16 @@ package struct ConfigFile: Sendable, Hashable {
         self.sections = sections
     }
 
-    /// What the file says of a bucket, or nil for none in particular: the general first, then the sections from the shortest
-    /// prefix to the longest, so that what comes later wins.
+    /// The file's options for a bucket, or with nil those for all: the general ones first, then the sections from the shortest
+    /// prefix to the longest, so that the last value wins.
     package func entries(for url: BucketURL?) -> [Entry] {
         sections.filter { $0.url.map { url?.isAtOrBelow($0) ?? false } ?? true }
             .sorted { ($0.url?.specificity ?? -1) < ($1.url?.specificity ?? -1) }
             .flatMap(\.entries)
     }
 
-    /// Reads a file, or what a symbolic link leads to; nil when there is none. One that others than its owner and root may
-    /// write is refused: it says where requests go.
+    /// Reads a file, or a symbolic link's target; nil when there is none. A file that users other than its owner and root may
+    /// write is refused: it determines where requests go.
     package static func load(_ path: String) throws(SettingsError) -> ConfigFile? {
         let bytes: [UInt8]
         let status: LocalFileStatus
@@ -94,7 +94,7 @@ package struct ConfigFile: Sendable, Hashable {
 }
 
 extension BucketURL {
-    /// Whether what this names is, or is part of, what `other` names.
+    /// Whether this bucket or prefix is, or is part of, that of `other`.
     fileprivate func isAtOrBelow(_ other: BucketURL) -> Bool {
         guard scheme == other.scheme else { return false }
         guard let name = other.bucket else { return true }

@@ -1,8 +1,8 @@
-/// Where a service listens that is for this machine alone.
+/// The address of a service for this machine alone.
 package enum LocalPlace: Sendable, Hashable {
-    /// A socket of that name in the file system.
+    /// A socket with this path in the file system.
     case socket(path: String)
-    /// A port of an address that no other machine reaches.
+    /// A port of an address that other machines cannot reach.
     case loopback(address: String, port: UInt16)
 
     /// A path, which has a slash, or `127.0.0.1:9464`, `[::1]:9464`, `localhost:9464`; nil for anything else.

@@ -1,31 +1,31 @@
 import Basics
 import ObjectStorage
 
-/// One option of a mount: its name, what its value looks like, its default, and where the value goes.
+/// One option of a mount: its name, the form of its value, its default, and the setting that it changes.
 package struct MountOption: Sendable {
     /// As in `-o name=value`; `--name value` and `PAILFS_NAME` follow from it.
     package let name: String
-    /// What help and manual call the value; nil for an option that is given or not.
+    /// The value's name in help and manual; nil for a flag.
     package let placeholder: String?
-    /// As a user would write it; nil when nothing is the default.
+    /// As a user would write it; nil when there is none.
     package let defaultValue: String?
-    /// What counts without it, in words, where that is no value of it.
+    /// The behaviour without the option, in words, where no value of it describes that.
     let otherwise: String?
     /// Sentences for help and manual.
     package let help: String
     /// The least value and the greatest, as `1 to 256`; nil where there are none.
     let limits: String?
-    /// Whether it is listed: what mount(8) passes along is understood and not shown.
+    /// Whether it is listed: options that mount(8) passes are accepted and not shown.
     package let isListed: Bool
-    /// Whether a mount takes another value while it is mounted.
+    /// Whether it can change while the bucket is mounted.
     package private(set) var isLive = false
-    /// The kinds of store that have such a thing, where others must not seem to have it; nil for all.
+    /// The kinds of store that support it, where it would have a false effect at others; nil for all.
     private(set) var schemes: [BucketURL.Scheme]?
-    /// What a file says of it for every mount is left out where the store has no such thing, instead of refused.
+    /// Whether a file's setting for every mount is ignored where the store does not support it, instead of refused.
     private(set) var isLeftOutElsewhere = false
-    /// Each time it is given adds to what was given before.
+    /// Whether each value is added to those before.
     let isRepeatable: Bool
-    /// The flag that this one takes back.
+    /// The flag that this one reverses.
     let opposite: String?
     private let assign: @Sendable (String, String, inout MountSettings) throws(SettingsError) -> Void
 
@@ -41,28 +41,28 @@ package struct MountOption: Sendable {
         (self.isListed, self.isRepeatable, self.opposite, self.assign) = (isListed, isRepeatable, opposite, assign)
     }
 
-    /// The same, for a mount that is mounted, too.
+    /// A copy of the option that can also change while the bucket is mounted.
     var live: MountOption {
         var option = self
         option.isLive = true
         return option
     }
 
-    /// The same, where stores of other kinds would seem to have what they have not.
+    /// A copy of the option for these kinds of store; others refuse it, as they would ignore it without notice.
     func only(for schemes: BucketURL.Scheme...) -> MountOption {
         var option = self
         option.schemes = schemes
         return option
     }
 
-    /// The same, which a file may have for every mount, whatever its store.
+    /// A copy of the option that a file may set for every mount, whatever its store.
     var leftOutElsewhere: MountOption {
         var option = self
         option.isLeftOutElsewhere = true
         return option
     }
 
-    /// Takes `text` as the option's value; for a flag, nil or a yes or no.
+    /// Sets the option to `text`; for a flag, nil or a yes or no.
     func set(_ text: String?, in settings: inout MountSettings) throws(SettingsError) {
         if let placeholder {
             guard let text, !text.isEmpty else { throw .missingValue(name: name, placeholder: placeholder) }
@@ -94,7 +94,7 @@ package struct MountOption: Sendable {
         }
     }
 
-    /// A path from the root or from the working directory, which becomes one from the root.
+    /// A path, absolute or relative to the working directory; it becomes absolute.
     static func path(_ name: String, _ placeholder: String, _ field: Field<String?>, _ help: String) -> MountOption {
         MountOption(name, placeholder, default: nil, help: help) { (name, text, settings) throws(SettingsError) in
             settings[keyPath: field] = text
@@ -117,7 +117,7 @@ package struct MountOption: Sendable {
         }
     }
 
-    /// Where something is served to programs of this machine alone.
+    /// The address of a service for programs of this machine alone.
     static func place(_ name: String, _ field: Field<LocalPlace?>, _ help: String) -> MountOption {
         MountOption(name, "place", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
             guard let place = LocalPlace(text) else {
@@ -207,7 +207,7 @@ package struct MountOption: Sendable {
         }
     }
 
-    /// A rate, or several with the times of day from which they hold.
+    /// A rate, or several with the times of day from which they apply.
     static func rate(_ name: String, _ field: Field<RateSchedule>, _ kind: RateText, _ help: String) -> MountOption {
         MountOption(name, "rate", default: nil, otherwise: "no limit", help: help, limits: kind.limits) {
             (name, text, settings) throws(SettingsError) in
@@ -220,7 +220,7 @@ package struct MountOption: Sendable {
 
     static func identity(_ name: String, _ field: Field<UInt32?>, _ help: String) -> MountOption {
         MountOption(name, "number", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
-            // The highest value means "no change" to chown(2), so nobody has it.
+            // The highest value means "no change" to chown(2), so no user has it.
             guard let number = UInt32(text), number < .max else {
                 throw .badValue(name: name, value: text, expected: "a number from 0 to \(UInt32.max - 1)")
             }
@@ -259,14 +259,14 @@ package struct MountOption: Sendable {
         }
     }
 
-    /// What mount(8) and fstab(5) pass along and the kernel enforces.
+    /// A flag that mount(8) and fstab(5) pass and the kernel enforces.
     static func kernelFlag(_ name: String) -> MountOption {
         MountOption(name, nil, default: nil, help: "", isListed: false) { name, _, settings in
             if !settings.kernelFlags.contains(name) { settings.kernelFlags.append(name) }
         }
     }
 
-    /// What mount(8) and fstab(5) pass along and means nothing here.
+    /// An option that mount(8) and fstab(5) pass and that has no effect here.
     static func ignored(_ name: String) -> MountOption {
         MountOption(name, nil, default: nil, help: "", isListed: false) { _, _, _ in }
     }
@@ -325,7 +325,7 @@ package struct MountOption: Sendable {
         return mode
     }
 
-    /// A URL with a password in it must not reach a terminal or a log.
+    /// Removes the password of a URL, which must not reach a terminal or a log.
     private static func hidingPassword(_ text: String) -> String {
         guard let at = text.lastIndex(of: "@") else { return text }
         return "…" + text[at...]

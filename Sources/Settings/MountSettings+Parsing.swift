@@ -1,16 +1,16 @@
 extension MountSettings {
-    /// The environment (`PAILFS_CACHE_SIZE=1G`) first, then each `-o` list in order; what comes later wins.
+    /// The environment (`PAILFS_CACHE_SIZE=1G`) first, then each `-o` list in order; the last value wins.
     package init(optionLists: [String], environment: [String: String]) throws(SettingsError) {
         try self.init(OptionSources(files: [], optionLists: optionLists, environment: environment).options)
     }
 
-    /// Every option in order; what comes later wins.
+    /// Every option in order; the last value wins.
     package init(_ options: [GivenOption]) throws(SettingsError) {
         self.init()
         for option in options { try option.apply(to: &self) }
     }
 
-    /// Takes one list of options, as of `-o`, into the settings of a mount that is mounted; all of it or nothing.
+    /// Applies one list of options, as of `-o`, to the settings of an existing mount; all of it or nothing.
     package mutating func change(_ list: String) throws(SettingsError) {
         var changed = self
         for (name, value) in Self.options(in: list) {
@@ -49,8 +49,8 @@ extension MountSettings {
         return items
     }
 
-    /// Rewrites each `--name value` and `--name=value` of the table as `-o name=value`; everything else stays, and
-    /// what follows a lone `--` is no option.
+    /// Rewrites each `--name value` and `--name=value` of the table as `-o name=value`; everything else is unchanged, and
+    /// arguments after a lone `--` are no options.
     package static func replacingLongOptions(in arguments: [String]) throws(SettingsError) -> [String] {
         var result: [String] = []
         var rest = arguments[...]

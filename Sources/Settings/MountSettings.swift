@@ -1,31 +1,31 @@
 package import Basics
 
-/// What a user can choose about one mount, complete: every option's value or its default.
+/// The settings of one mount, complete: every option's value or its default.
 package struct MountSettings: Sendable, Hashable {
     // MARK: the bucket
     /// `http://` or `https://` with host and perhaps port and path; nil takes the provider's own.
     package var endpoint: String?
     package var region: String?
-    /// Whose credentials in the provider's own files.
+    /// The profile in the provider's own files whose credentials are used.
     package var profile: String?
-    /// A file with the credentials, whatever the store.
+    /// A file with the credentials, for any store.
     package var credentialsFile: String?
     package var pathStyle = false
     package var signature = SignatureVersion.newest
     package var storageClass: String?
     /// Canned ACL of new objects.
     package var acl: String?
-    /// How the store encrypts new objects, the key it takes for it, and the context of a key service.
+    /// How the store encrypts new objects, with which key, and the context of a key service.
     package var encryption: String?
     package var encryptionKey: String?
     package var encryptionContext: String?
-    /// A file that holds the key of encryption with keys of one's own.
+    /// A file with the user's own key for encryption by the store (SSE-C).
     package var customerKeyFile: String?
     /// Bits a second; nil sets no limit.
     package var trafficLimit: Int?
-    /// Where a store that has one asks for tokens.
+    /// The login URL of a store that issues tokens.
     package var authURL: String?
-    /// The domain that a store with separate ones is read from.
+    /// The domain for reading, at a store that has separate ones.
     package var downloadDomain: String?
     package var nameExclusions: [String] = []
 
@@ -35,7 +35,7 @@ package struct MountSettings: Sendable, Hashable {
     package var uid: UInt32?
     package var gid: UInt32?
     package var umask: UInt16 = 0
-    /// As given; `fileMode` and `directoryMode` are what counts.
+    /// The given modes; `fileMode` and `directoryMode` are the modes to use.
     var givenFileMode: UInt16?
     var givenDirectoryMode: UInt16?
     package var allowOther = false
@@ -45,16 +45,17 @@ package struct MountSettings: Sendable, Hashable {
     package var ttl = Duration.zero
     package var conflict = Conflict.keep
     package var durable = Durable.remote
-    /// Total size that statfs tells; nil is a large constant.
+    /// Total size for statfs; nil is a large constant.
     package var size: Int64?
 
     // MARK: this machine
     package var restart = Restart.yes
-    /// How long a mount that is in use goes on after a signal that ends it.
+    /// How long a mount that is in use stays after a signal that ends it.
     package var termWait = Duration.zero
     /// The directory for all buckets' caches; nil is the user's.
     package var cacheDirectory: String?
-    /// The directory for what all buckets' mounts must not lose; nil is the cache directory if one is set, else the user's.
+    /// The directory for data of all buckets' mounts that must not be lost; nil is the cache directory if one is set, else the
+    /// user's.
     package var stateDirectory: String?
     package var cacheSize: Int64 = 0
     package var freeSpace: Int64 = 0
@@ -65,15 +66,15 @@ package struct MountSettings: Sendable, Hashable {
     package var partSize: Int64 = 0
     package var uploads = 0
     package var downloads = 0
-    /// Bytes a second, of all transfers each way together.
+    /// Bytes a second, for all transfers each way together.
     package var uploadLimit = RateSchedule.unlimited
     package var downloadLimit = RateSchedule.unlimited
-    /// Requests that may begin, a second.
+    /// Requests that may begin a second.
     package var requestLimit = RateSchedule.unlimited
     package var retries = 0
     package var timeout = Duration.zero
     package var connectTimeout = Duration.zero
-    /// nil sets no end.
+    /// nil sets no limit.
     package var transferTimeout: Duration?
     package var checksums = Checksums.verify
     package var redirects = Redirects.refuse
@@ -123,7 +124,7 @@ package struct MountSettings: Sendable, Hashable {
         }
     }
 
-    /// Whether a holder keeps the mount.
+    /// Whether a holder holds the mount.
     package var restarts: Bool { restart == .yes }
 
     /// Permission bits of a file that has none stored with it.

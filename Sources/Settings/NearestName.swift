@@ -1,4 +1,4 @@
-/// The name that a misspelt word was meant to be.
+/// The name for which a word is a likely misspelling.
 package enum NearestName {
     /// The one of `names` that is nearest to `word`; nil if none is near.
     package static func to(_ word: String, among names: [String]) -> String? {
@@ -7,7 +7,7 @@ package enum NearestName {
         return best.0
     }
 
-    /// Insertions, deletions, replacements and swaps of neighbours that make one of the other (Damerau and Levenshtein, each
+    /// Insertions, deletions, replacements and swaps of neighbours that turn one into the other (Damerau and Levenshtein, each
     /// place changed once).
     private static func distance(_ left: String, _ right: String) -> Int {
         let (left, right) = (Array(left), Array(right))

@@ -1,10 +1,10 @@
 import Basics
 package import ObjectStorage
 
-/// An option as somebody gave it, and where.
+/// An option as given, and where.
 package struct GivenOption: Sendable, Hashable {
     package enum Origin: Sendable, Hashable, CustomStringConvertible {
-        /// `isGeneral` says that it stands there for every mount.
+        /// `isGeneral`: the file sets it for every mount.
         case file(path: String, line: Int, isGeneral: Bool)
         case environment
         case commandLine
@@ -24,7 +24,7 @@ package struct GivenOption: Sendable, Hashable {
     package var value: String?
     package var origin: Origin
 
-    /// Sets it; an error names the place where the option is.
+    /// Sets the option; an error names the place where it was given.
     func apply(to settings: inout MountSettings) throws(SettingsError) {
         do { try OptionTable.option(named: name).set(value, in: &settings) } catch {
             switch (origin, error) {
@@ -38,12 +38,12 @@ package struct GivenOption: Sendable, Hashable {
     }
 }
 
-/// Where a mount's options come from, from what counts least to what counts most: files, environment, command line.
+/// The sources of a mount's options, in ascending order of precedence: files, environment, command line.
 package struct OptionSources: Sendable, Hashable {
     /// Each option that was given, in the order in which they are applied.
     package let options: [GivenOption]
 
-    /// `files` hold what they say of the mount's bucket.
+    /// `files` have the options for the mount's bucket.
     package init(
         files: [(path: String, entries: [ConfigFile.Entry])], optionLists: [String], environment: [String: String]
     ) {
@@ -71,9 +71,9 @@ package struct OptionSources: Sendable, Hashable {
         self.options = options
     }
 
-    /// What is given for a bucket, or without one for every mount. `PAILFS_CONFIG` names the files to read, separated by
-    /// colons; without it they are `/etc/pailfs/config` and the user's own. Relative ones start at `directory`; nil is the
-    /// working directory. With `keptVariable` no file is read. Fails with `.badFile`.
+    /// The options for a bucket, or without one for every mount. `PAILFS_CONFIG` names the files to read, separated by colons;
+    /// without it they are `/etc/pailfs/config` and the user's own. Relative paths start at `directory`; nil is the working
+    /// directory. With `keptVariable` no file is read. Throws `.badFile`.
     package init(
         for url: BucketURL?, optionLists: [String], environment: [String: String], directory: String? = nil
     ) throws(SettingsError) {
@@ -104,8 +104,8 @@ package struct OptionSources: Sendable, Hashable {
         keptVariable,
     ]
 
-    /// Refuses a misspelt option of the environment like one of the command line. Names that resemble no option are other
-    /// programs' own.
+    /// Refuses a misspelt option in the environment, as on the command line. Names that resemble no option belong to other
+    /// programs.
     private static func requireKnownVariables(_ environment: [String: String]) throws(SettingsError) {
         let start = "PAILFS_"
         let others = OptionTable.options.filter { !$0.isListed }.map(\.environmentName)
@@ -117,7 +117,7 @@ package struct OptionSources: Sendable, Hashable {
         }
     }
 
-    /// Where files of options are looked for.
+    /// The paths of the option files.
     package static func paths(_ environment: [String: String]) -> [String] {
         if let paths = environment[filesVariable] { return paths.split(separator: ":").map(String.init) }
         var paths = ["/etc/pailfs/config"]
@@ -132,11 +132,11 @@ package struct OptionSources: Sendable, Hashable {
 }
 
 extension OptionSources {
-    /// The variable in which the processes of a mount find what the files said when it was mounted: one that takes it over
-    /// must not serve something else because a file was changed since. Not an argument, as headers may be secrets.
+    /// The variable with the files' options at the time of the mount, for the processes of the mount: one that takes it over must
+    /// not serve with others because a file has changed since. It is no argument, as headers may be secrets.
     package static let keptVariable = "PAILFS_KEPT_OPTIONS"
 
-    /// What the files said, for `keptVariable`.
+    /// The files' options, as the value of `keptVariable`.
     package var kept: String {
         options.compactMap { given -> String? in
             guard case .file(let path, let line, let isGeneral) = given.origin else { return nil }
@@ -147,7 +147,7 @@ extension OptionSources {
         }.joined(separator: "\n")
     }
 
-    /// nil for what `kept` does not make.
+    /// nil for a value that `kept` does not make.
     private static func found(_ kept: String) -> [GivenOption]? {
         var found: [GivenOption] = []
         for entry in kept.split(separator: "\n") {
@@ -165,7 +165,7 @@ extension OptionSources {
 }
 
 extension OptionSources {
-    /// An option of the table that was given.
+    /// A given option of the table.
     package struct Effective: Sendable, Hashable {
         package var name: String
         /// As it was written; for a flag yes or no.
@@ -173,8 +173,8 @@ extension OptionSources {
         package var origin: GivenOption.Origin
     }
 
-    /// The options that were given, in the table's order, each with what counts: the last, or of those that add up all.
-    /// Fails for a name that is none.
+    /// The options that were given, in the table's order, each with the value that counts: the last, or all for a repeatable
+    /// option. Throws for an unknown name.
     package func effective() throws(SettingsError) -> [Effective] {
         var given: [String: [Effective]] = [:]
         for one in options {
@@ -187,8 +187,8 @@ extension OptionSources {
         return OptionTable.options.filter(\.isListed).flatMap { given[$0.name] ?? [] }
     }
 
-    /// For whoever makes a store: fails for an option that stores of this kind cannot honour, wherever it was given. Nobody
-    /// shall take objects for encrypted that are not. What a file has for every mount is left out where nothing is lost by it.
+    /// Before a store is made: throws for an option that stores of this kind cannot honour, wherever it was given, so that no
+    /// user takes unencrypted objects for encrypted ones. A file's option for every mount is ignored where that loses nothing.
     package func requireHonoured(by scheme: BucketURL.Scheme) throws(SettingsError) {
         for given in try effective() {
             let option = try OptionTable.option(named: given.name)

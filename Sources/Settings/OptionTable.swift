@@ -4,13 +4,13 @@ import ObjectStorage
 package enum OptionTable {
     package static let options: [MountOption] = groups.flatMap(\.options) + fromMount
 
-    /// What help and manual list, in their order.
+    /// The groups in help and manual, in their order.
     static let groups: [(title: String, options: [MountOption])] = [
         ("Basic", basic), ("Cache", cache), ("Durability", durability), ("Identity", identity), ("Network", network),
         ("One store only", oneStore),
     ]
 
-    /// What a mount can be told anew.
+    /// The names of the options that can change while the bucket is mounted.
     package static var liveNames: [String] { options.filter(\.isLive).map(\.name) }
 
     private static let basic: [MountOption] = [
@@ -249,7 +249,7 @@ package enum OptionTable {
             "nostrictatime", "lazytime", "nolazytime", "default_permissions", "nonempty",
         ].map(MountOption.ignored)
 
-    /// The option of a name. `-` and `_` are the same in names; `x-…` and `comment` are other programs' (mount(8)).
+    /// The option with a name. `-` and `_` are the same in names; `x-…` and `comment` belong to other programs (mount(8)).
     static func option(named name: String) throws(SettingsError) -> MountOption {
         let wanted = spelling(name)
         if let option = options.first(where: { spelling($0.name) == wanted }) { return option }
@@ -258,7 +258,7 @@ package enum OptionTable {
         throw .unknown(name: name, nearest: nearest(to: wanted))
     }
 
-    /// Parts of names under which others take credentials.
+    /// Parts of the names that other programs use for credentials.
     private static let secretWords = ["secret", "access-key", "session-token", "password", "passwd", "credential"]
 
     static func spelling(_ name: String) -> String { String(name.map { $0 == "_" ? "-" : $0 }) }
@@ -271,6 +271,6 @@ package enum OptionTable {
 }
 
 extension MountOption {
-    /// `rw`, the opposite of `ro`: the last of them counts.
+    /// `rw`, the opposite of `ro`: the last one wins.
     fileprivate static var writable: MountOption { .flag("rw", \.readOnly, "", opposite: "ro") }
 }

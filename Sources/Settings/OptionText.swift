@@ -8,10 +8,10 @@ extension MountOption {
         "PAILFS_" + OptionTable.spelling(name).map { $0 == "-" ? "_" : $0 }.uppercased
     }
 
-    /// What help shows on the left.
+    /// The left column of the help.
     var usage: String { placeholder.map { "\(name)=\($0)" } ?? name }
 
-    /// Help, the stores and the values that it is for, and, where help does not tell already, the default.
+    /// The help, the stores and values that the option is for, and the default if there is one.
     var sentences: String {
         var parts = [help]
         if let schemes { parts.append("Only for \(schemes.storeNames).") }
@@ -22,7 +22,7 @@ extension MountOption {
 }
 
 extension BucketURL.Scheme {
-    /// What people call the stores that it is for.
+    /// The usual name of the stores of a scheme.
     var storeName: String {
         switch self {
         case .s3: "S3"
@@ -73,7 +73,7 @@ extension OptionTable {
             separator: "\n")
     }
 
-    /// The options as a list in mdoc(7) for each group; stands in the manual page as it is.
+    /// The options as a list in mdoc(7) for each group; inserted into the manual page unchanged.
     package static var manualText: String {
         groups.map { group in
             let items = group.options.map { option in
@@ -91,7 +91,7 @@ extension OptionTable {
         return placeholder.contains(" ") ? "Ar \"\(placeholder)\"" : "Ar \(placeholder)"
     }
 
-    /// mdoc wants each sentence on a line of its own.
+    /// mdoc requires each sentence on a line of its own.
     private static func manualSentences(_ text: String) -> String {
         var lines: [String] = [""]
         for word in text.split(separator: " ") {

@@ -1,8 +1,8 @@
 package import Basics
 
-/// Rates as people write them: `2MiB`, `off`, or by the time of day `512KiB@08:00/off@19:30`.
+/// Rates as users write them: `2MiB`, `off`, or by the time of day `512KiB@08:00/off@19:30`.
 package enum RateText: Sendable {
-    /// Of so much a second.
+    /// The unit a second.
     case bytes, requests
 
     private var range: ClosedRange<Int64> { self == .bytes ? 16 << 10...1 << 40 : 1...1_000_000 }
@@ -33,7 +33,7 @@ package enum RateText: Sendable {
         return RateSchedule(spans)
     }
 
-    /// nil inside is no limit; nil outside is no rate.
+    /// The inner nil is no limit; the outer nil is an invalid rate.
     private func rate(_ text: String) -> Int64?? {
         if text == "off" { return .some(nil) }
         guard let value = self == .bytes ? ByteSize.parse(text) : Int64(text), range.contains(value) else { return nil }

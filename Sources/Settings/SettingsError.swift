@@ -1,16 +1,16 @@
-/// What is wrong with an option: the one error type of this room. Each text names option, value and remedy.
+/// An error in an option: the one error type of this module. Each text names option, value and remedy.
 package enum SettingsError: Error, Sendable, Hashable {
-    /// No such option; the nearest one there is, if any is near.
+    /// No such option; with the nearest option's name, if one is near.
     case unknown(name: String, nearest: String?)
-    /// Something that the command line must not hold, since others can see it.
+    /// A secret, which the command line must not contain, since other users can see it.
     case secret(name: String)
-    /// A value that does not say what it should; `expected` completes "write …".
+    /// A value of the wrong form; `expected` completes "write …".
     case badValue(name: String, value: String, expected: String)
-    /// An option without its value; `placeholder` names what belongs there.
+    /// An option without its value; `placeholder` is the value's name.
     case missingValue(name: String, placeholder: String)
-    /// Only stores of other kinds have such a thing.
+    /// Only stores of other kinds support it.
     case otherStores(name: String, stores: String, store: String)
-    /// Only a new mount takes another value of it.
+    /// Only a new mount can change it.
     case notLive(name: String)
     /// A file of options, or a line of it (from 1), that cannot be used.
     case badFile(path: String, line: Int?, reason: String)
