@@ -65,6 +65,24 @@ import Testing
         }
     }
 
+    /// With attrs=exact a link may also be an object whose headers say so.
+    @Test(.rule("symlink.native")) func onesOfOursStayNativeWhereLinksAreLookedForInHeaders() async throws {
+        let tree = try await tree()
+        (tree.policy.nativeLinks, tree.policy.linksInHeaders, tree.policy.attributes) = (true, true, .exact)
+        try await tree.remount()
+        try await tree.symlink("d/ours", "file")
+        try await tree.change("d/ours") { $0.uid = 5 }
+        try await tree.remount()
+        #expect(try await tree.readLink("d/ours") == "file")
+        try await tree.rename("d/ours", to: "d/moved")
+        #expect(try await tree.store.symlinkTarget(of: "d/moved") == "d/file")
+        try await tree.rename("d", to: "e")
+        #expect(try await tree.store.symlinkTarget(of: "e/moved") == "e/file")
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.readLink("e/moved") == "file")
+        #expect(try await tree.find("e/moved").size == 4)
+    }
+
     @Test func whoMayNotReadThemSeesThemWithoutALength() async throws {
         let tree = try await tree()
         tree.store.fault = { operation, key in

@@ -439,6 +439,7 @@ import Testing
     @Test(arguments: [
         (409, "ObjectAlreadyExists", ObjectStoreError.Kind.preconditionFailed), (403, "InDebt", .quotaExceeded),
         (403, "SecurityTokenExpired", .credentialsExpired), (404, "SymlinkTargetNotExist", .notFound),
+        (400, "InvalidTargetType", .notFound),
         (400, "NotSymlink", .preconditionFailed),
         (503, "TotalQpsLimitExceeded", .throttled), (400, "InvalidDigest", .integrity),
         (400, "OperationNotSupported", .notSupported), (403, "RequestTimeTooSkewed", .clockSkew),

@@ -218,7 +218,10 @@ extension BucketFileSystem {
             metadata.codec.role(of: entry.component) == .object
         else { return false }
         guard policy.linksInHeaders, let headers = try? metadata.metadata(of: entry.ino) else { return true }
-        return !AttributeCodec.isLink(headers)
+        // The headers that this mount stores with a native link are those of a link, too: but its target is neither its bytes
+        // nor a header.
+        let isEmpty = entry.attributes.version?.size == 0 && AttributeCodec.linkTarget(headers) == nil
+        return isEmpty || !AttributeCodec.isLink(headers)
     }
 
     func borrow(_ capacity: Int) async throws(FileSystemError) -> Buffer {

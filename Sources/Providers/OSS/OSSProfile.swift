@@ -75,6 +75,8 @@ extension FamilyProfile {
     /// Section 5: codes other than the family's.
     private static let errorsOfOSS: [String: ObjectStoreError.Kind] = [
         "SymlinkTargetNotExist": .notFound,
+        // A link to a link, or to a directory: no object can be read there either.
+        "InvalidTargetType": .notFound,
         "UserDisable": .accessDenied, "BucketDisable": .accessDenied, "SecondLevelDomainForbidden": .accessDenied,
         "SecurityTokenNotSupported": .accessDenied, "WORMConfigurationLocked": .accessDenied,
         "FileImmutable": .accessDenied, "ObjectImmutable": .accessDenied,
