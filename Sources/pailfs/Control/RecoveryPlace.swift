@@ -11,6 +11,9 @@ enum RecoveryPlace {
     case mount(MountPlace)
     case directory(LocalRecovery)
 
+    /// Five seconds, with the pauses between them.
+    private static let mostTries = 100
+
     /// `text` is a path in a mount, a URL as it was mounted, or the state or cache directory of a mount.
     init(_ text: String, options: [String]) throws(CommandError) {
         if text.contains("://") {
@@ -30,11 +33,19 @@ enum RecoveryPlace {
     private static func open(_ directory: String, _ request: MountRequest?) throws(CommandError)
         -> RecoveryPlace
     {
-        do throws(JournalingError) { return .directory(try LocalRecovery(directory, request)) } catch {
-            if let error = LeavingMount.error(error) { throw error }
-            // The process that has the directory answers instead.
-            if case .held(_, _, let mountpoint?) = error { return .mount(try MountPlace(mountpoint)) }
-            throw CommandError(error.description)
+        var tries = 0
+        while true {
+            do throws(JournalingError) { return .directory(try LocalRecovery(directory, request)) } catch {
+                if let error = LeavingMount.error(error) { throw error }
+                guard case .held(_, _, let mountpoint?) = error else { throw CommandError(error.description) }
+                // The process that has the directory answers instead.
+                do throws(CommandError) { return .mount(try MountPlace(mountpoint)) } catch {
+                    // A killed process keeps its lock until the kernel has ended it, when its mount may be gone already.
+                    tries += 1
+                    guard tries < Self.mostTries else { throw error }
+                    usleep(50_000)
+                }
+            }
         }
     }
 
