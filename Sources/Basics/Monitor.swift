@@ -54,7 +54,7 @@ package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: 
         }
     }
 
-    /// What the calling task does.
+    /// What the state tells a task that asked: its answer is there, or the task waits.
     package enum Decision {
         case answer(Answer)
         case wait(Want)

@@ -25,7 +25,8 @@ extension ETagStore {
         return kind == .opaque
     }
 
-    /// What the ETags of objects beside `key` show, at most three of which are read; nil if nothing. One MD5 proves that all are.
+    /// Tells from objects beside `key` whether the store's ETags are MD5s; nil if these objects do not tell. It reads at most three
+    /// of them. One ETag that is the MD5 of its object proves that all are.
     private func showETags(besides key: ObjectKey) async throws(ObjectStoreError) -> ETagKind? {
         let largest: Int64 = 64 << 20
         let end = key.bytes.bytes.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0

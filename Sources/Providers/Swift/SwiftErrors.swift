@@ -60,7 +60,7 @@ enum SwiftErrors {
         }
     }
 
-    /// What is missing by a 404, according to the operation.
+    /// The operation decides what a 404 reports as missing: the container, the upload or the object.
     private static func missing(_ operation: ObjectStoreError.Operation) -> ObjectStoreError.Kind {
         switch operation {
         case .list, .put, .checkAccess, .usage, .createUpload, .uploadPart, .listUploads, .deleteMany, .listBuckets:

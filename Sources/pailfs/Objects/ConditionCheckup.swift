@@ -8,7 +8,7 @@ struct ConditionCheckup {
     let probe: ObjectStoreSession
     let place: DoctorPlace
 
-    /// What the store did with a request.
+    /// The store carried a request out, refused it, or was not asked.
     private enum Outcome: Sendable, Equatable {
         case done, refused
         /// The store has no such condition, or pailfs cannot send it.
