@@ -12,9 +12,8 @@ package final class AccountStore: ObjectStore {
     package let capabilities: Capabilities
     private let directory: any BucketDirectory
     private let open: Opener
-    private let stores = Mutex<[String: any ObjectStore]>([:])
-    /// The regions of the buckets that have a store, where the account's listing has them.
-    private let regions = Mutex<[String: String]>([:])
+    /// The buckets that have a store, each with its region where the account's listing has that.
+    private let opened = Mutex<[String: OtherBucket]>([:])
 
     /// `capabilities` are those of the account's buckets; `open` makes the store of one, without a request.
     package init(_ directory: any BucketDirectory, capabilities: Capabilities, open: @escaping Opener) {
@@ -52,17 +51,20 @@ package final class AccountStore: ObjectStore {
     }
 
     private func store(of bucket: String) async throws(ObjectStoreError) -> any ObjectStore {
-        if let store = stores.withLock({ $0[bucket] }) { return store }
-        guard let entry = try await entry(bucket) else {
+        try await self.bucket(bucket).store
+    }
+
+    private func bucket(_ name: String) async throws(ObjectStoreError) -> OtherBucket {
+        if let known = opened.withLock({ $0[name] }) { return known }
+        guard let entry = try await entry(name) else {
             throw ObjectStoreError(
-                .notFound, .list, status: 404, code: "NoSuchBucket", message: "the account has no bucket \(bucket)")
+                .notFound, .list, status: 404, code: "NoSuchBucket", message: "the account has no bucket \(name)")
         }
-        let store = try open(entry)
-        if let region = entry.region { regions.withLock { $0[bucket] = region } }
-        return stores.withLock { stores in
-            if let known = stores[bucket] { return known }
-            stores[bucket] = store
-            return store
+        let bucket = OtherBucket(name, region: entry.region, store: try open(entry))
+        return opened.withLock { opened in
+            if let known = opened[name] { return known }
+            opened[name] = bucket
+            return bucket
         }
     }
 
@@ -98,12 +100,9 @@ package final class AccountStore: ObjectStore {
         guard let place = Place(source.key.bytes), !place.rest.isEmpty else {
             throw Self.bucketsAreFixed(operation, source.key)
         }
-        var bucket: OtherBucket?
-        if place.bucket != Place(key.bytes)?.bucket {
-            let store = try await store(of: place.bucket)
-            bucket = OtherBucket(place.bucket, region: regions.withLock { $0[place.bucket] }, store: store)
-        }
-        return CopySource(ObjectKey(place.rest), in: bucket, ifMatch: source.ifMatch)
+        let isElsewhere = place.bucket != Place(key.bytes)?.bucket
+        return CopySource(
+            ObjectKey(place.rest), in: isElsewhere ? try await bucket(place.bucket) : nil, ifMatch: source.ifMatch)
     }
 }
 
@@ -261,7 +260,7 @@ extension AccountStore {
     /// Only for a bucket with an earlier request: its store must exist.
     package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
         guard let place = Place(request.key.bytes), !place.rest.isEmpty,
-            let store = stores.withLock({ $0[place.bucket] })
+            let store = opened.withLock({ $0[place.bucket]?.store })
         else { throw Self.bucketsAreFixed(.presign, request.key) }
         var request = request
         request.key = ObjectKey(place.rest)
@@ -307,7 +306,7 @@ extension AccountStore {
     /// The uploads of the prefix's bucket; without one, those of the buckets with an earlier request.
     package func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
         let place = Place(prefix)
-        var names = stores.withLock { Array($0.keys) }.sorted()
+        var names = opened.withLock { Array($0.keys) }.sorted()
         if let place { names = [place.bucket] }
         var uploads: [UploadInProgress] = []
         for name in names where place != nil || ByteString(name).hasPrefix(prefix) {

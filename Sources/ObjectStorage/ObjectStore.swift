@@ -160,6 +160,12 @@ package struct CopySource: Sendable, Hashable {
 
     /// The store that reads the source; `store` gets the copy.
     package func reader(for store: any ObjectStore) -> any ObjectStore { bucket?.store ?? store }
+
+    /// Whether the object of another bucket may be read and written instead, after the store refused to copy it. Each provider has
+    /// its own words for a bucket of another region or account.
+    package func mayBeRead(after refusal: ObjectStoreError) -> Bool {
+        bucket != nil && refusal.status != nil && !refusal.isRetryable && refusal.kind != .preconditionFailed
+    }
 }
 
 /// Another bucket of the same provider as the one that gets a copy.

@@ -56,10 +56,9 @@ package struct DiskBlocks: Sendable {
         let absorbed = runs(meeting: (blocks.lowerBound - 1)..<(blocks.upperBound + 1))
         if let only = absorbed.first, only.contains(blocks) { return }
         for run in absorbed { remove(run: run) }
-        add(
-            run: min(
-                blocks.lowerBound, absorbed.first?.lowerBound ?? .max)..<max(
-                    blocks.upperBound, absorbed.last?.upperBound ?? .min))
+        let start = min(blocks.lowerBound, absorbed.first?.lowerBound ?? .max)
+        let end = max(blocks.upperBound, absorbed.last?.upperBound ?? .min)
+        add(run: start..<end)
     }
 
     /// Removes `blocks` and returns how many of them were present.

@@ -41,10 +41,8 @@ extension KodoStore {
     }
 
     private func mayCarry(_ source: CopySource, after refusal: ObjectStoreError) -> Bool {
-        guard refusal.status != nil else { return false }
-        // A source of another region, or of another account.
-        if source.bucket != nil { return !refusal.isRetryable }
-        return [.notSupported, .accessDenied].contains(refusal.kind)
+        if source.bucket != nil { return source.mayBeRead(after: refusal) }
+        return refusal.status != nil && [.notSupported, .accessDenied].contains(refusal.kind)
     }
 
     /// Copies through this machine after a refusal. If the credentials may not read or write either, that fails again.

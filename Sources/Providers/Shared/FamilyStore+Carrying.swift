@@ -16,8 +16,7 @@ extension FamilyStore {
     /// write either, that is refused again.
     func mayCarry(_ source: CopySource, after refusal: ObjectStoreError) -> Bool {
         guard refusal.status != nil, refusal.code != Self.noACLs else { return false }
-        // The source may be in another region: each provider has its own code for that.
-        if source.bucket != nil { return !refusal.isRetryable && refusal.kind != .preconditionFailed }
+        if source.bucket != nil { return source.mayBeRead(after: refusal) }
         switch refusal.kind {
         case .notSupported: return true
         case .accessDenied: return refusal.status == 403

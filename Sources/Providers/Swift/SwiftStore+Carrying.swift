@@ -34,10 +34,7 @@ extension SwiftStore {
     }
 
     private func mayCarry(_ source: CopySource, after refusal: ObjectStoreError) -> Bool {
-        // The source may be in another account, for example.
-        if source.bucket != nil {
-            return refusal.status != nil && !refusal.isRetryable && refusal.kind != .preconditionFailed
-        }
+        if source.bucket != nil { return source.mayBeRead(after: refusal) }
         return refusal.kind == .notSupported && refusal.status != nil
             || refusal.kind == .accessDenied && refusal.status == 403
     }
