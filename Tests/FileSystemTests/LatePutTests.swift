@@ -76,4 +76,25 @@ import Testing
         #expect(await tree.system.shutDown().isEmpty)
         #expect(tree.store.info("f")?.metadata.user["mode"] == String(0o100607))
     }
+
+    /// The store came back while the upload waited for its answer, and the mount ends.
+    @Test func silenceFromBeforeTheEndKeepsNoFileFromBeingStored() async throws {
+        let tree = try MountedTree(durability: .local)
+        tree.store.fault = { operation, key in
+            guard operation == .put else { return nil }
+            return ObjectStoreError(.unreachable, operation, key: key, message: "away")
+        }
+        let gate = tree.store.hold(.put)
+        try await tree.store("f", Array("promised".utf8))
+        await gate.waitForArrivals()
+        tree.store.fault = nil
+        let system = tree.system
+        let end = tree.pool.start { await system.shutDown() }
+        try await Task.sleep(for: .milliseconds(100))
+        gate.open()
+        let time = tree.advancingTime()
+        defer { time.cancel() }
+        #expect(await end.value.isEmpty)
+        #expect(tree.store.content("f") == Array("promised".utf8))
+    }
 }

@@ -9,7 +9,8 @@ import Synchronization
 /// outage. A request that the store could not serve begins one if a probe fails as well: its failure may be about one object, or
 /// one part of the bucket. Any answer ends the outage, and a probe asks for one every second.
 ///
-/// If there is an outage at the end of the mount, every later request fails at once with its error. The mutex is a leaf.
+/// If there is an outage at the end of the mount, every later request fails at once with its error. The silence that met a request
+/// from before the end may be over: there a probe has to fail as well. The mutex is a leaf.
 final class StoreWatch: Interceptor {
     private struct State {
         /// The error that began the outage; nil if there is none.
@@ -54,6 +55,7 @@ final class StoreWatch: Interceptor {
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
         if let verdict { throw verdict }
+        let isLast = isEnding
         do throws(ObjectStoreError) {
             let answer = try await attempt()
             noteAnswer()
@@ -62,7 +64,7 @@ final class StoreWatch: Interceptor {
         } catch {
             if !error.isOutage {
                 if error.status != nil { answered() }
-            } else if error.status == nil || isAway {
+            } else if error.status == nil && isLast == isEnding || isAway {
                 lost(error)
             } else if let reason = await probe(), reason.isOutage {
                 lost(reason)
@@ -98,7 +100,7 @@ final class StoreWatch: Interceptor {
 }
 
 /// Intercepts the requests of unfinished jobs. While the mount lives these begin no outage: each is about one key, and is
-/// retried. At its end they can begin one, and fail at once during one.
+/// retried. Those sent at its end can begin one, and fail at once during one.
 struct LastRequests: Interceptor {
     let watch: StoreWatch
 
@@ -106,12 +108,13 @@ struct LastRequests: Interceptor {
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
         if let verdict = watch.verdict { throw verdict }
+        let isLast = watch.isEnding
         do throws(ObjectStoreError) {
             let answer = try await attempt()
             watch.noteAnswer()
             return answer
         } catch {
-            if watch.isEnding, error.isOutage, error.status == nil { watch.lost(error) }
+            if isLast, error.isOutage, error.status == nil { watch.lost(error) }
             throw error
         }
     }
