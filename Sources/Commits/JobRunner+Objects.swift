@@ -98,7 +98,7 @@ extension JobRunner {
     ) async throws(ObjectStoreError) -> Bool {
         guard let copy, copy.isLink == original.isLink else { return false }
         if original.isLink {
-            return try await store.symlinkTarget(of: key) == store.linkTarget(of: source, at: key)
+            return try await store.symlinkTarget(of: key) == store.link(at: source, for: key).target
         }
         guard copy.info.version.size == original.info.version.size else { return false }
         if copy.etag == original.etag { return true }

@@ -174,7 +174,7 @@ package struct JobRunner: Sendable {
                 return false
             }
             if original.isLink {
-                _ = try await store.copyLink(from, to: key, rename.headers?.metadata ?? ObjectMetadata())
+                _ = try await store.copyLink(from, to: key, rename.headers?.metadata)
             } else {
                 _ = try await copier.copy(
                     from, rename.source.version, to: key, metadata: rename.headers?.metadata,
@@ -213,7 +213,7 @@ package struct JobRunner: Sendable {
                     return nil
                 }
                 if original.isLink {
-                    _ = try await store.copyLink(source, to: key, ObjectMetadata())
+                    _ = try await store.copyLink(source, to: key)
                 } else {
                     _ = try await copier.copy(
                         source, isListed ? item.source.version : original.info.version, to: key,

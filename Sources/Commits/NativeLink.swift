@@ -47,19 +47,21 @@ package enum NativeLink {
 }
 
 extension ObjectStore {
-    /// The target that the link at `key` has at `newKey`: the same relative path if that stays in the mount, else the same key.
-    package func linkTarget(of key: ObjectKey, at newKey: ObjectKey) async throws(ObjectStoreError) -> ByteString {
-        let linked = try await symlinkTarget(of: key)
-        let path = NativeLink.path(to: linked, from: key.bytes)
-        return NativeLink.target(of: path, from: newKey.bytes) ?? linked
+    /// The link at `key` as it is at `newKey`: with the same relative path if that stays in the mount, else with the same key.
+    package func link(at key: ObjectKey, for newKey: ObjectKey) async throws(ObjectStoreError) -> StoredLink {
+        var link = try await link(at: key)
+        let path = NativeLink.path(to: link.target, from: key.bytes)
+        if let target = NativeLink.target(of: path, from: newKey.bytes) { link.target = target }
+        return link
     }
 
-    /// Makes the link of `key` anew at `newKey`: a copy request would copy the content of its target.
+    /// Makes the link of `key` anew at `newKey`: a copy request would copy the content of its target. Without `headers` the new one
+    /// gets those of the link.
     package func copyLink(
-        _ key: ObjectKey, to newKey: ObjectKey, _ headers: ObjectMetadata
+        _ key: ObjectKey, to newKey: ObjectKey, _ headers: ObjectMetadata? = nil
     ) async throws(ObjectStoreError) -> ObjectVersion {
-        let target = try await linkTarget(of: key, at: newKey)
-        let answer = try await putSymlink(PutRequest(newKey, metadata: headers), target: target)
+        let link = try await link(at: key, for: newKey)
+        let answer = try await putSymlink(PutRequest(newKey, metadata: headers ?? link.metadata), target: link.target)
         return ObjectVersion(
             etag: answer.etag, size: 0, modified: answer.modified ?? .epoch, versionID: answer.versionID)
     }

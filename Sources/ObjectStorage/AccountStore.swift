@@ -388,10 +388,11 @@ extension AccountStore {
         }
     }
 
-    package func symlinkTarget(of whole: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+    package func link(at whole: ObjectKey) async throws(ObjectStoreError) -> StoredLink {
         try await at(whole, .symlinkTarget) { store, key throws(ObjectStoreError) in
-            let target = try await store.symlinkTarget(of: key)
-            return Place(whole.bytes).map { Self.up(target, $0.bucket) } ?? target
+            var link = try await store.link(at: key)
+            if let place = Place(whole.bytes) { link.target = Self.up(link.target, place.bucket) }
+            return link
         }
     }
 

@@ -46,17 +46,20 @@ extension InterceptedStore {
 
     package func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer {
         let settle: Settlement<PutAnswer> = { () async throws(ObjectStoreError) in
-            guard try await base.symlinkTarget(of: request.key) == target else { return nil }
-            return PutAnswer(try await base.head(request.key, condition: nil).version)
+            let link = try await base.link(at: request.key)
+            guard link.target == target else { return nil }
+            // A HEAD would tell the version of the object that the link leads to.
+            if let etag = link.etag { return PutAnswer(etag: etag) }
+            return try await base.listed(request.key).map { PutAnswer($0.version) }
         }
         return try await around.intercept(context(.putSymlink, request.key), settle: settle) {
             () async throws(ObjectStoreError) in try await base.putSymlink(request, target: target)
         }
     }
 
-    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+    package func link(at key: ObjectKey) async throws(ObjectStoreError) -> StoredLink {
         try await run(context(.symlinkTarget, key)) { () async throws(ObjectStoreError) in
-            try await base.symlinkTarget(of: key)
+            try await base.link(at: key)
         }
     }
 

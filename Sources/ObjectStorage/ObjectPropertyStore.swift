@@ -23,11 +23,32 @@ package protocol ObjectPropertyStore: Sendable {
     func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer
     /// Makes a link object of the store's own kind, to the key or path `target`.
     func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer
-    func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString
+    /// The link object itself: every other request is about the object that it leads to.
+    func link(at key: ObjectKey) async throws(ObjectStoreError) -> StoredLink
     /// The store's own count of the whole bucket.
     func usage() async throws(ObjectStoreError) -> BucketUsage
     /// The answer to a browser's preflight request for the object; `.accessDenied` when the bucket's rules refuse it.
     func preflight(_ key: ObjectKey, _ request: PreflightRequest) async throws(ObjectStoreError) -> [PreflightHeader]
+}
+
+/// A link object of the store's own kind.
+package struct StoredLink: Sendable, Hashable {
+    /// A key of the same bucket, or a path.
+    package var target: ByteString
+    /// nil where the store does not tell.
+    package var etag: ETag?
+    /// The headers that were stored with the link: user metadata.
+    package var metadata: ObjectMetadata
+
+    package init(target: ByteString, etag: ETag? = nil, metadata: ObjectMetadata = ObjectMetadata()) {
+        (self.target, self.etag, self.metadata) = (target, etag, metadata)
+    }
+}
+
+extension ObjectPropertyStore {
+    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+        try await link(at: key).target
+    }
 }
 
 /// The preflight request that a browser sends before a cross-origin request. Fetch standard, section 3.2.2
@@ -134,7 +155,7 @@ extension ObjectPropertyStore {
         throw .lacking(.putSymlink, request.key, "symbolic links")
     }
 
-    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+    package func link(at key: ObjectKey) async throws(ObjectStoreError) -> StoredLink {
         throw .lacking(.symlinkTarget, key, "symbolic links")
     }
 

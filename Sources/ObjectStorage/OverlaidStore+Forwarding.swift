@@ -60,8 +60,8 @@ extension OverlaidStore {
         try await base.restore(key, request)
     }
 
-    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
-        try await base.symlinkTarget(of: key)
+    package func link(at key: ObjectKey) async throws(ObjectStoreError) -> StoredLink {
+        try await base.link(at: key)
     }
 
     package func usage() async throws(ObjectStoreError) -> BucketUsage { try await base.usage() }

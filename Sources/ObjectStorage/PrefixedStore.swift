@@ -187,11 +187,16 @@ extension PrefixedStore {
         try await base.putSymlink(down(request), target: prefix + target)
     }
 
-    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
-        let target = try await base.symlinkTarget(of: down(key))
-        if target.hasPrefix(prefix) { return target.dropFirst(prefix.count) }
-        // A target outside the prefix: up by as many directories as the prefix has.
-        return ByteString(prefix.bytes.filter { $0 == UInt8(ascii: "/") }.flatMap { _ in Array("../".utf8) }) + target
+    package func link(at key: ObjectKey) async throws(ObjectStoreError) -> StoredLink {
+        var link = try await base.link(at: down(key))
+        if link.target.hasPrefix(prefix) {
+            link.target = link.target.dropFirst(prefix.count)
+        } else {
+            // A target outside the prefix: up by as many directories as the prefix has.
+            let up = prefix.bytes.filter { $0 == UInt8(ascii: "/") }.flatMap { _ in Array("../".utf8) }
+            link.target = ByteString(up) + link.target
+        }
+        return link
     }
 
     package func usage() async throws(ObjectStoreError) -> BucketUsage { try await base.usage() }

@@ -65,6 +65,47 @@ import Testing
         }
     }
 
+    /// The request that tells the length tells them as well.
+    @Test(.rule("symlink.native", "attr.stored")) func anotherHostSeesTheirOwnerAndTimes() async throws {
+        let tree = try await tree()
+        tree.policy.nativeLinks = true
+        try await tree.remount()
+        tree.time.advance(by: .milliseconds(1234))
+        try await tree.symlink("d/ours", "file")
+        try await tree.change("d/ours") {
+            $0.uid = 5
+            $0.modified = Timestamp(seconds: 1_000_000_000, nanoseconds: 5)
+        }
+        let made = try await tree.find("d/ours")
+        let other = try MountedTree(capabilities: tree.store.capabilities, over: tree.store, time: tree.time)
+        func isAsMade(_ path: String) async throws -> Bool {
+            let found = try await other.find(path)
+            return found.uid == 5 && found.modified == made.modified && found.size == 4
+        }
+        _ = try await other.names("d")
+        #expect(try await isAsMade("d/ours"))
+        try await other.rename("d/ours", to: "d/moved")
+        #expect(try await isAsMade("d/moved"))
+        try await other.rename("d", to: "e")
+        #expect(try await isAsMade("e/moved"))
+        #expect(tree.store.info("e/moved")?.metadata.user["uid"] == "5")
+        tree.time.advance(by: .seconds(61))
+        try await other.system.refreshEverywhere(.root)
+        #expect(try await isAsMade("e/moved"))
+        try await other.restart()
+        #expect(try await isAsMade("e/moved"))
+    }
+
+    /// A directory is renamed by listings, which tell no headers.
+    @Test(.rule("attr.stored")) func theirHeadersMoveWithTheirDirectoryUnread() async throws {
+        let tree = try await tree()
+        var headers = ObjectMetadata()
+        headers.user["uid"] = "5"
+        _ = try await tree.store.putSymlink(PutRequest("d/owned", metadata: headers), target: "top")
+        try await tree.rename("d", to: "e")
+        #expect(tree.store.info("e/owned")?.metadata.user["uid"] == "5")
+    }
+
     /// With attrs=exact a link may also be an object whose headers say so.
     @Test(.rule("symlink.native")) func onesOfOursStayNativeWhereLinksAreLookedForInHeaders() async throws {
         let tree = try await tree()

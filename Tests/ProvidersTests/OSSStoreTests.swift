@@ -227,10 +227,15 @@ import Testing
 
     @Test func linksAreWrittenAndRead() async throws {
         let fixture = try fixture { _, request in
-            LocalAnswer(200, request.method == "GET" ? [("x-oss-symlink-target", "a%20b/%C3%BC")] : Self.object)
+            LocalAnswer(
+                200,
+                request.method == "GET"
+                    ? [("x-oss-symlink-target", "a%20b/%C3%BC"), ("ETag", "\"E\""), ("x-oss-meta-uid", "5")]
+                    : Self.object)
         }
         _ = try await fixture.store.putSymlink(PutRequest("l", condition: .absent), target: "a b/ü")
-        #expect(try await fixture.store.symlinkTarget(of: "l") == "a b/ü")
+        let link = try await fixture.store.link(at: "l")
+        #expect(link.target == "a b/ü" && link.etag == ETag("E") && link.metadata.user == ["uid": "5"])
         let put = try #require(fixture.requests.first)
         #expect(put.target == "/bucket/l?symlink=")
         #expect(put["x-oss-symlink-target"] == "a%20b/%C3%BC")

@@ -121,13 +121,13 @@ extension MemoryStore {
         }
     }
 
-    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+    package func link(at key: ObjectKey) async throws(ObjectStoreError) -> StoredLink {
         try await perform(Request(operation: .symlinkTarget, key: key)) { (bucket) throws(ObjectStoreError) in
-            guard let target = bucket.objects[key]?.target else {
+            guard let object = bucket.objects[key], let target = object.target else {
                 throw ObjectStoreError(
                     .preconditionFailed, .symlinkTarget, key: key, code: "NotSymlink", message: "no link")
             }
-            return target
+            return StoredLink(target: target, etag: object.info.version.etag, metadata: object.info.metadata)
         }
     }
 

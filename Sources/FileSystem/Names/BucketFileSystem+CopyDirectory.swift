@@ -70,7 +70,7 @@ extension BucketFileSystem {
             do throws(ObjectStoreError) {
                 let version =
                     object.isSymlink && store.capabilities.symlinks
-                    ? try await store.copyLink(object.key, to: newKey, ObjectMetadata())
+                    ? try await store.copyLink(object.key, to: newKey)
                     : try await copier.copy(
                         object.key, object.version, to: newKey, storageClass: object.storageClass)
                 return Copy(source: object, key: newKey, version: version)

@@ -33,9 +33,9 @@ extension BucketFileSystem {
         guard let version = entry.attributes.version else { return (nil, canMove) }
         if isNative(entry) {
             do {
-                let version = try await store.copyLink(key, to: newKey, headers ?? ObjectMetadata())
+                let version = try await store.copyLink(key, to: newKey, headers)
                 targets.withLock { _ = $0.removeValue(for: entry.ino) }
-                return (version, canMove)
+                return (version, false)
             } catch { throw FileSystemError(error) }
         }
         func made(_ answer: PutAnswer) -> ObjectVersion {

@@ -153,11 +153,10 @@ extension BucketFileSystem {
             let known = knownTarget(of: ino, version)
             if let known, watch.isAway { return known }
             let key = try key(of: ino)
-            let linked = try await remote { store throws(ObjectStoreError) in
-                try await store.symlinkTarget(of: key)
-            }
-            let target = NativeLink.path(to: linked, from: key.bytes)
+            let link = try await remote { store throws(ObjectStoreError) in try await store.link(at: key) }
+            let target = NativeLink.path(to: link.target, from: key.bytes)
             note(target, of: ino, version)
+            learn(link, of: entry, version)
             // stat(2) shows its length, in the next process as well.
             if target != known { try? metadata.keep(target: target, of: ino, Self.dated(version)) }
             return target
@@ -208,8 +207,17 @@ extension BucketFileSystem {
     func learnTarget(of link: Entry) async throws(FileSystemError) -> Entry {
         do throws(FileSystemError) { _ = try await targetIfItStays(link.ino) } catch {
             guard error.kind == .accessDenied else { throw error }
+            return link
         }
-        return link
+        return try entry(link.ino)
+    }
+
+    /// Takes owner and times from the headers of a native link, unless they are known.
+    private func learn(_ link: StoredLink, of entry: Entry, _ version: ObjectVersion) {
+        guard !entry.attributes.headersKnown, link.etag ?? version.etag == version.etag else { return }
+        var attributes = entry.attributes
+        AttributeCodec.decode(link.metadata, into: &attributes)
+        _ = try? metadata.recordHeaders(entry.ino, for: version.etag, attributes, metadata: link.metadata)
     }
 
     /// Whether the entry is a native link, and no link by its name or its headers.

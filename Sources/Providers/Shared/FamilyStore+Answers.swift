@@ -20,12 +20,7 @@ extension FamilyStore {
         metadata.contentEncoding = Self.withoutChunking(headers["Content-Encoding"])
         metadata.contentLanguage = headers["Content-Language"]
         metadata.expires = headers["Expires"]
-        let prefix = profile.header("meta-")
-        for field in headers.fields {
-            let name = field.name.lowercased()
-            guard name.hasPrefix(prefix) else { continue }
-            metadata.user[profile.metadataNames.decode(String(name.dropFirst(prefix.count)))] = field.value
-        }
+        metadata.user = userMetadata(response)
         metadata.kept.isTagged = headers[profile.header("tagging-count")].flatMap { Int($0) } ?? 0 > 0
         let storageClass = headers[profile.header("storage-class")]
         var info = ObjectInfo(
@@ -36,6 +31,18 @@ extension FamilyStore {
         info.checksum = wholeChecksum(response)
         info.encryption = encryption(headers)
         return info
+    }
+
+    /// The headers that a program or a mount has stored with the object, by name.
+    func userMetadata(_ response: HTTPResponse) -> [String: String] {
+        var user: [String: String] = [:]
+        let prefix = profile.header("meta-")
+        for field in response.headers.fields {
+            let name = field.name.lowercased()
+            guard name.hasPrefix(prefix) else { continue }
+            user[profile.metadataNames.decode(String(name.dropFirst(prefix.count)))] = field.value
+        }
+        return user
     }
 
     private func encryption(_ headers: HTTPHeaders) -> String? {

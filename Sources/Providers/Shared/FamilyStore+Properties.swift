@@ -180,14 +180,17 @@ extension FamilyStore {
         return PutAnswer(etag: ETag(etag), versionID: versionID(response))
     }
 
-    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+    package func link(at key: ObjectKey) async throws(ObjectStoreError) -> StoredLink {
         var call = Call(.symlinkTarget, .get, key)
         guard capabilities.symlinks else { throw notSupported(call, "symbolic links") }
         call.query = [QueryItem("symlink")]
         let response = try await send(call)
         guard let text = response.headers[profile.header("symlink-target")], let target = PercentEncoding.decode(text)
         else { throw malformed(call, response, "the answer has no target of a link") }
-        return ByteString(target)
+        var metadata = ObjectMetadata()
+        metadata.user = userMetadata(response)
+        return StoredLink(
+            target: ByteString(target), etag: response.headers["ETag"].map { ETag($0) }, metadata: metadata)
     }
 
     // MARK: The bucket
