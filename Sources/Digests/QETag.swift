@@ -1,6 +1,6 @@
 import Basics
 
-/// Qiniu's hash of an object, "qetag" (kodo.md section 11): SHA-1 over blocks of 4 MiB, with a first byte that tells how
+/// Qiniu's hash of an object, "qetag" (Qiniu's tool of that name): SHA-1 over blocks of 4 MiB, with a first byte that tells how
 /// the blocks were joined.
 ///
 /// As a digest it is that of content stored in one piece or in parts of 4 MiB. Other parts make another value of the same

@@ -1,12 +1,12 @@
 package import Basics
 
-/// A store whose listings include what was written and deleted through it, even when those of its base lag behind (cos.md section
-/// 4.2, swift.md and cssp.md section 12).
+/// A store whose listings include what was written and deleted through it, even when those of its base lag behind (COS, Swift
+/// and CSSP).
 ///
 /// Each write and delete is recorded (`RecentWrites`), and laid over each page for as long as listings may lag. Where a page
-/// shows another version than the written one, or a write's outcome is unknown, a HEAD reads the object itself, which shows other
-/// hosts' writes as well (`distrust` has that done when a change from elsewhere is known). Other requests are passed on, and
-/// their answers about a recorded key are recorded.
+/// shows another version than the written one, or a write's outcome is unknown, a HEAD reads the object itself, which shows
+/// other hosts' writes as well (`distrust` has that done when a change from elsewhere is known). Other requests are passed on,
+/// and their answers about a recorded key are recorded.
 package struct OverlaidStore: ObjectStore {
     let base: any ObjectStore
     package let recent: RecentWrites

@@ -2,7 +2,7 @@ import Basics
 import Digests
 import Testing
 
-/// The table of kodo.md section 11.
+/// Hashes that Qiniu's own tool tells.
 @Suite struct QETagTests {
     struct Vector: CustomTestStringConvertible, Sendable {
         let testDescription: String

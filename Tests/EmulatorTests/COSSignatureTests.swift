@@ -3,7 +3,7 @@ import Emulator
 import TestSupport
 import Testing
 
-/// The signatures that the official SDK made at a fixed time (dossier section 2.4), replayed against the verifier.
+/// The signatures that the official SDK made at a fixed time (COS API, "Request Signature"), replayed against the verifier.
 @Suite struct COSSignatureTests {
     private static let host = "examplebucket-1250000000.cos.ap-guangzhou.myqcloud.com"
     private static let window = "1699999940;1700010000"

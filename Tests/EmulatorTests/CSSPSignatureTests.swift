@@ -4,7 +4,7 @@ import Emulator
 import TestSupport
 import Testing
 
-/// The vectors of the CSSP dossier (sections 2.1 and 2.2), and what the provider's SDKs do each in their way.
+/// The vectors of CSSP's authentication, and what the provider's SDKs do each in their way.
 @Suite struct CSSPSignatureTests {
     static let date = "Mon, 09 Feb 2015 08:00:00 GMT"
     static let md5 = "5d41402abc4b2a76b9719d911017c592"
@@ -94,7 +94,7 @@ import Testing
         #expect(throws: CSSPError.self) { try checker.isSigned(request) }
     }
 
-    /// cssp.md section 2.3: iOS signs Content-MD5, or nothing for an ETag, and loses a slash; C++ signs the path as sent.
+    /// CSSP API, authentication: iOS signs Content-MD5, or nothing for an ETag, and loses a slash; C++ signs the path as sent.
     @Test(arguments: [
         ("PUT\n\(md5)\n\n\(date)\n/photos/a", "/photos/a", "Content-MD5"),
         ("PUT\n\n\n\(date)\n/photos/a", "/photos/a", "ETag"), ("PUT\n\n\n\(date)\n/photos/a", "/photos/a/", "X"),

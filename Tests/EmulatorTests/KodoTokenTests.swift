@@ -5,7 +5,7 @@ import Testing
 
 @testable import Emulator
 
-/// The vectors of kodo.md section 2: made by the official SDK with these keys at this moment.
+/// The vectors of Kodo API, security: made by the official SDK with these keys at this moment.
 @Suite struct KodoTokenTests {
     private static let accessKey = "AKEXAMPLE0123456789abcdefghijklmnopqrstu"
     private static let moment = Timestamp(seconds: 1_700_000_000)

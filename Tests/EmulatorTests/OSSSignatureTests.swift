@@ -4,7 +4,7 @@ import Emulator
 import TestSupport
 import Testing
 
-/// The vectors of the OSS dossier, section 2.4, which both official SDKs produce, replayed against the verifier.
+/// The vectors of Signature Version 4 of OSS, which both official SDKs produce, replayed against the verifier.
 @Suite struct OSSSignatureTests {
     private static let now = Timestamp(seconds: 1_700_000_000)
     private static let bucket = "examplebucket"

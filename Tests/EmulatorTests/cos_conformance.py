@@ -78,7 +78,7 @@ def tag(data):
 
 
 def raw(store, method, target, host=HOST, headers=None, data=None, parameters=()):
-    """A request signed by the rules of the dossier instead of the SDK; returns status, headers and body."""
+    """A request signed by the rules of the COS API documentation instead of the SDK; returns status, headers and body."""
     headers = {"Host": host, **(headers or {})}
     window = f"{int(time.time()) - 60};{int(time.time()) + 600}"
     path, _, query = target.partition("?")

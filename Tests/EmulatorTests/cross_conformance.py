@@ -476,7 +476,7 @@ class Kodo:
 
 
 class CSSP:
-    """Without an SDK in Python: requests signed by the rule of the dossier."""
+    """Without an SDK in Python: requests signed by the rule of the OSS API reference."""
     name = "cssp"
     classes, shows = {"standard": None}, {}
     has_tags = has_access = False

@@ -485,7 +485,7 @@ def form(store, fields, data, name="file_name"):
 @test
 def altered_bodies_are_refused(store, kodo):
     token, crc = kodo.token("a"), zlib.crc32(b"hello world")
-    equal(crc, 222957957, "the dossier's number")
+    equal(crc, 222957957, "the Kodo API documentation's number")
     answer = form(store, {"token": token, "key": "a", "crc32": str(crc)}, b"hello w0rld")
     equal((answer.status_code, "crc32" in answer.json()["error"]), (406, True), "altered")
     equal(form(store, {"token": token, "key": "a", "crc32": "0"}, b"hello").status_code, 406, "an explicit 0")

@@ -5,7 +5,7 @@ import Testing
 extension RealMounts {
     /// Parts of large objects that are objects themselves.
     @Suite struct Segments {
-        /// What CSSP's SDKs do (cssp.md section 7), signed; prints the status of each request.
+        /// What CSSP's SDKs do (CSSP SDKs, multipart upload), signed; prints the status of each request.
         private static let sdk = """
             import base64, hashlib, hmac, os, sys, urllib.parse, urllib.request
             from email.utils import formatdate

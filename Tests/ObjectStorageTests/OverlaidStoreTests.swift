@@ -3,7 +3,7 @@ import ObjectStorage
 import TestSupport
 import Testing
 
-/// A store whose listings lag behind shows what was written through it all the same (swift.md and cssp.md section 12).
+/// A store whose listings lag behind shows what was written through it all the same (Swift and CSSP).
 @Suite(.timeLimit(.minutes(2))) struct OverlaidStoreTests {
     private let time = ManualTime()
     private let base: MemoryStore

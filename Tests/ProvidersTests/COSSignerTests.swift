@@ -5,7 +5,7 @@ import Testing
 
 @testable import Providers
 
-/// The vectors that the provider's SDK produced (cos.md section 2.4).
+/// The vectors that the provider's SDK produced (COS API, "Request Signature").
 @Suite struct COSSignerTests {
     static let host = "examplebucket-1250000000.cos.ap-guangzhou.myqcloud.com"
 

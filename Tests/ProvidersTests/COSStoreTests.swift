@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// What COS is asked and what is made of its answers (cos.md).
+/// What COS is asked and what is made of its answers (COS API documentation).
 @Suite(.timeLimit(.minutes(5))) struct COSStoreTests {
     private static let object: [(String, String)] = [
         ("ETag", "\"\(Hex.encode(MD5.of("hello cos")))\""), ("Last-Modified", "Tue, 14 Nov 2023 22:13:20 GMT"),

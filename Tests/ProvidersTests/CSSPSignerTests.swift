@@ -6,7 +6,7 @@ import Providers
 import TestSupport
 import Testing
 
-/// The vectors of the CSSP dossier, sections 2.1 and 2.2: output of the provider's own SDK, and of its rule.
+/// The vectors of the CSSP API, authentication: output of the provider's own SDK, and of its rule.
 @Suite struct CSSPSignerTests {
     struct Vector: CustomTestStringConvertible, Sendable {
         var method: HTTPMethod

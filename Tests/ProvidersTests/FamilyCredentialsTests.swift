@@ -6,7 +6,7 @@ import Testing
 
 @testable import Providers
 
-/// Where users of OSS and COS keep their credentials (oss.md section 7, cos.md section 7).
+/// Where users of OSS and COS keep their credentials (OSS, "Configure access credentials"; documentation of coscli and COSCMD).
 @Suite struct OSSCredentialsTests {
     private func find(
         _ environment: [String: String] = [:], profile: String? = nil, files: [String: String] = [:],

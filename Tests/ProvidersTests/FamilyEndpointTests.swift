@@ -4,7 +4,7 @@ import Testing
 
 @testable import Providers
 
-/// Where the buckets of OSS and COS are (oss.md section 1, cos.md section 1).
+/// Where the buckets of OSS and COS are (OSS, "Regions and endpoints"; COS, "Regions and Access Endpoints").
 @Suite struct FamilyEndpointTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let profile: FamilyProfile

@@ -4,7 +4,7 @@ import Providers
 import TestSupport
 import Testing
 
-/// Which keys each store takes (naming rules in oss.md, cos.md, kodo.md, swift.md, s3.md).
+/// Which keys each store takes by the naming rules in its documentation.
 @Suite struct KeyRulesTests {
     private let latin = ByteString([0x66, 0xe9])
     private let control = ByteString([0x66, 0x1a])

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Providers
 
-/// The vectors of kodo.md section 2: made by the official SDK with these keys at this moment.
+/// The vectors of Kodo API, security: made by the official SDK with these keys at this moment.
 @Suite struct KodoSignerTests {
     private static let accessKey = "AKEXAMPLE0123456789abcdefghijklmnopqrstu"
     private static let signer = KodoSigner(

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Providers
 
-/// The vectors that the provider's SDKs produced (oss.md section 2.4).
+/// The vectors that the provider's SDKs produced (OSS API, "Signature Version 4").
 @Suite struct OSSSignerTests {
     static let time = Timestamp(seconds: 1_700_000_000)
 

@@ -6,7 +6,7 @@ import Providers
 import TestSupport
 import Testing
 
-/// What OSS is asked and what is made of its answers (oss.md).
+/// What OSS is asked and what is made of its answers (OSS API reference).
 @Suite(.timeLimit(.minutes(5))) struct OSSStoreTests {
     private static let content = Array("hello oss".utf8)
     private static let object: [(String, String)] = [

@@ -3,7 +3,7 @@ import ObjectStorage
 import Providers
 import Testing
 
-/// Where Swift's and CSSP's users say who they are (swift.md section 15, cssp.md section 13).
+/// Where Swift's and CSSP's users say who they are (documentation of python-openstackclient and of the CSSP SDKs).
 @Suite struct SwiftCredentialsTests {
     private static func find(
         _ environment: [String: String], profile: String? = nil, endpoint: String? = nil, region: String? = nil,

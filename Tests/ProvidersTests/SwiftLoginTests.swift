@@ -117,7 +117,7 @@ import Testing
         try #require(try JSONSerialization.jsonObject(with: Data(text)) as? NSDictionary)
     }
 
-    /// The document of the Swift dossier, section 2.2.
+    /// The document in the OpenStack Identity API 3.
     @Test func aPasswordIsSentForAProject() async throws {
         let cloud = Cloud()
         _ = try await cloud.store(.keystone(cloud.password)).head("k", condition: nil)

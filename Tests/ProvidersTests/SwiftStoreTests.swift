@@ -281,7 +281,7 @@ import Testing
         return fixture
     }
 
-    /// The vector of the Swift dossier, section 2.4.
+    /// The vector of the Swift documentation, tempurl.
     @Test func aTemporaryURLIsSignedAsTheServerDoes() async throws {
         let fixture = try await fixtureWithAKeyOfURLs()
         let url = try fixture.store.presign("dir/a.txt", lifetime: .seconds(3600))

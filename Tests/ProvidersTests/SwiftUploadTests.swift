@@ -153,7 +153,7 @@ import Testing
         #expect(fixture.requests.count == 4)
     }
 
-    /// The vector of the Swift dossier, section 7.1.
+    /// The vector of the Swift documentation, static large objects.
     @Test(arguments: profiles) func partsBecomeOneObject(profile: SwiftProfile) async throws {
         let (fixture, objects) = try Self.fixture(profile)
         let store = fixture.store

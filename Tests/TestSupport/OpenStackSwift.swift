@@ -1,6 +1,7 @@
 import Foundation
 
-/// A running OpenStack Swift in a directory of its own (swift.md section 16): Tests/ServerTests/openstack_swift.py starts it.
+/// A running OpenStack Swift in a directory of its own (Swift documentation, SAIO): Tests/ServerTests/openstack_swift.py starts
+/// it.
 ///
 /// The servers end with `stop`, and with this process however that ends.
 package final class OpenStackSwift: Sendable {

@@ -1,6 +1,6 @@
 import Basics
 
-/// Access control lists of objects and buckets (dossier section 4.9).
+/// Access control lists of objects and buckets (COS API, "PUT Object acl").
 extension COSDialect {
     /// How COS calls the groups that the storage knows by S3's names.
     private static let groups: [(cos: String, stored: AccessControl.Grant.Grantee)] = [

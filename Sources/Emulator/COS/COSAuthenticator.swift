@@ -1,7 +1,7 @@
 package import Basics
 import Digests
 
-/// Checks that requests are signed by the one key there is (dossier section 2.3). A value; any thread.
+/// Checks that requests are signed by the one key there is (COS API, "Request Signature"). A value; any thread.
 package struct COSAuthenticator: Sendable {
     private let credentials: EmulatorCredentials
     private let time: any TimeSource

@@ -53,7 +53,7 @@ extension COSDialect {
         }
     }
 
-    /// Lower-case letters, digits and hyphens, and `-<APPID>` at the end (dossier section 1).
+    /// Lower-case letters, digits and hyphens, and `-<APPID>` at the end (COS, "Regions and Access Endpoints").
     private static func isBucketName(_ name: String) -> Bool {
         guard let mark = name.lastIndex(of: "-") else { return false }
         let account = name[mark...].dropFirst()

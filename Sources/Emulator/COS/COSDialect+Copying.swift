@@ -1,7 +1,7 @@
 import Basics
 import Digests
 
-/// Copies of objects and of parts (dossier sections 4.5 and 4.7).
+/// Copies of objects and of parts (COS API, "PUT Object - Copy" and "Multipart Upload").
 extension COSDialect {
     /// The object a copy reads, with every condition on it checked.
     private func copySource(_ call: COSCall) throws(COSError) -> (bucket: String, object: StoredObject) {

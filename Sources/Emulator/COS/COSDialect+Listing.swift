@@ -1,6 +1,6 @@
 import Basics
 
-/// Listings of objects and uploads (dossier sections 4.2 and 4.7).
+/// Listings of objects and uploads (COS API, "GET Bucket" and "Multipart Upload").
 extension COSDialect {
     private func nameCoding(_ request: ServerRequest) throws(COSError) -> NameCoding {
         guard let names = NameCoding(request) else {

@@ -1,7 +1,7 @@
 import Basics
 import Digests
 
-/// Uploads in parts (dossier section 4.7).
+/// Uploads in parts (COS API, "Multipart Upload").
 extension COSDialect {
     /// In bytes; binds all parts but the last.
     private static let smallestPart: Int64 = 1 << 20

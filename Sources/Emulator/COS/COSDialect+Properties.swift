@@ -1,7 +1,7 @@
 import Basics
 import Digests
 
-/// Tags, restoring what is archived, and symbolic links (dossier sections 4.11 and 4.12).
+/// Tags, restoring what is archived, and symbolic links (COS API, "POST Object restore" and "PUT Object tagging").
 extension COSDialect {
     func getObjectTagging(_ call: COSCall) throws(COSError) -> ServerResponse {
         let tags = try object(call).1.record.description.tags

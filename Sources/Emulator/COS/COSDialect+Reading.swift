@@ -1,6 +1,6 @@
 import Basics
 
-/// GET and HEAD (dossier section 4.3).
+/// GET and HEAD (COS API, "GET Object").
 extension COSDialect {
     /// The object the call names; a version other than the only one does not exist.
     func object(_ call: COSCall) throws(COSError) -> (Bucket, StoredObject) {

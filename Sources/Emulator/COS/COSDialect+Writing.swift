@@ -1,7 +1,7 @@
 import Basics
 import Digests
 
-/// PUT, append and DELETE (dossier sections 4.4, 4.6 and 4.8).
+/// PUT, append and DELETE (COS API, "PUT Object", "APPEND Object" and "DELETE Object").
 extension COSDialect {
     /// What one request may carry, and what appending may make, in bytes.
     static let largestPut: Int64 = 5 << 30

@@ -1,7 +1,7 @@
 import Basics
 import Digests
 
-/// Server-side encryption (dossier section 4.10). Nothing is encrypted; who must send which key is checked.
+/// Server-side encryption (COS, "Server-Side Encryption"). Nothing is encrypted; who must send which key is checked.
 extension COSDialect {
     private static let header = "x-cos-server-side-encryption"
     static let sourceKeyPrefix = "x-cos-copy-source-server-side-encryption-customer-"

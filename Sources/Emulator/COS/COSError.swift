@@ -1,6 +1,6 @@
 package typealias COSError = AnswerError<COSSpelling>
 
-/// The words of Tencent Cloud COS ("Error Codes", COS API documentation; dossier section 5).
+/// The words of Tencent Cloud COS (COS API, "Error Codes").
 package enum COSSpelling: ErrorSpelling {
     package static let incompleteBody = COSError(
         400, "IncompleteBody", "You did not provide the number of bytes specified by the Content-Length HTTP header.")

@@ -1,6 +1,6 @@
 import Basics
 
-/// The operations of COS that are served, by the names of its access management's actions (dossier section 4.1).
+/// The operations of COS that are served, by the names of its access management's actions (COS API, "Operation List").
 enum COSOperation: String, Sendable {
     case getService = "GetService"
     case putBucket = "PutBucket"
@@ -42,7 +42,7 @@ enum COSOperation: String, Sendable {
     case methodNotAllowed = "MethodNotAllowed"
 }
 
-/// The hosts of COS (dossier section 1).
+/// The hosts of COS (COS, "Regions and Access Endpoints").
 enum COSHost {
     static let service = "service"
     private static let domains = ["myqcloud.com", "tencentcos.cn"]

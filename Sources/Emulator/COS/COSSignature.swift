@@ -51,7 +51,7 @@ extension COSSignatureClaim {
     }
 }
 
-/// The COS signature with HMAC-SHA1 ("Request Signature", Tencent Cloud COS API documentation; dossier section 2.1).
+/// The COS signature with HMAC-SHA1 (COS API, "Request Signature").
 package enum COSSignature {
     /// The request as the signer saw it. `host` stands for the header of that name.
     package static func httpString(_ request: ServerRequest, _ claim: COSSignatureClaim, host: String) -> [UInt8] {

@@ -1,6 +1,6 @@
 import Basics
 
-/// Many deletions in one request (swift.md section 8): the status is 200 whatever happened, and the body tells.
+/// Many deletions in one request (Swift documentation, bulk delete): the status is 200 whatever happened, and the body tells.
 extension CSSPDialect {
     private static let mostDeletions = 10_000
 

@@ -1,6 +1,7 @@
 import Basics
 
-/// Containers and the account (cssp.md sections 3 and 6). Making containers is the console's; here a request does it.
+/// Containers and the account (CSSP API, listings and container ACL). Making containers is the console's; here a request does
+/// it.
 extension CSSPDialect {
     static let readersProperty = "cssp-x-container-read"
     private static let containerMetadata = "x-container-meta-"
@@ -40,7 +41,7 @@ extension CSSPDialect {
         return ServerResponse(status: 201)
     }
 
-    /// Only what is named changes; an empty value removes (swift.md section 4).
+    /// Only what is named changes; an empty value removes (OpenStack Object Storage API, objects).
     func setContainerMetadata(_ call: CSSPCall) throws(CSSPError) -> ServerResponse {
         try change(call.target.container, call.request)
         return ServerResponse(status: 204)

@@ -1,7 +1,7 @@
 import Basics
 import Digests
 
-/// Copies at the server, as PUT with `X-Copy-From` and as COPY with `Destination` (swift.md section 6).
+/// Copies at the server, as PUT with `X-Copy-From` and as COPY with `Destination` (OpenStack Object Storage API, copy object).
 extension CSSPDialect {
     func copyObject(_ call: CSSPCall) throws(CSSPError) -> ServerResponse {
         let request = call.request

@@ -1,6 +1,6 @@
 import Basics
 
-/// Listings (swift.md section 3): of a container's objects, and of an account's containers.
+/// Listings (OpenStack Object Storage API, containers): of a container's objects, and of an account's containers.
 extension CSSPDialect {
     private enum Format { case json, xml, plain }
 

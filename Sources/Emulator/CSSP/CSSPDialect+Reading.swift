@@ -1,7 +1,7 @@
 import Basics
 import Digests
 
-/// HEAD and GET of objects (swift.md section 4).
+/// HEAD and GET of objects (OpenStack Object Storage API, objects).
 extension CSSPDialect {
     func readObject(_ call: CSSPCall) throws(CSSPError) -> ServerResponse {
         let (bucket, request) = (try bucket(call.target.container), call.request)

@@ -2,7 +2,7 @@ import Basics
 import Digests
 import NIOCore
 
-/// PUT, POST and DELETE of objects (swift.md sections 4, 5 and 7).
+/// PUT, POST and DELETE of objects (OpenStack Object Storage API, objects).
 extension CSSPDialect {
     private static let storedHeaders = [
         "content-type", "content-encoding", "content-disposition", "cache-control", "content-language", "expires",
@@ -125,7 +125,7 @@ extension CSSPDialect {
 
     // MARK: POST and DELETE
 
-    /// Replaces all metadata: what is not sent again is gone, but for the type (swift.md section 5).
+    /// Replaces all metadata: what is not sent again is gone, but for the type (OpenStack Object Storage API, object metadata).
     func setObjectMetadata(_ call: CSSPCall) throws(CSSPError) -> ServerResponse {
         let (bucket, request) = (try bucket(call.target.container), call.request)
         let object = try stored(call.key, in: bucket)
@@ -210,7 +210,8 @@ extension CSSPDialect {
         }
     }
 
-    /// `If-None-Match: *` is the only condition on a write; `If-Match` is not looked at (swift.md section 4).
+    /// `If-None-Match: *` is the only condition on a write; `If-Match` is not looked at (OpenStack Object Storage API,
+    /// objects).
     static func condition(_ request: ServerRequest) throws(CSSPError) -> WriteCondition {
         var condition = WriteCondition()
         if let header = request.header("if-none-match") {
@@ -235,7 +236,7 @@ extension CSSPDialect {
         return description
     }
 
-    /// The limits of swift.md section 5.
+    /// The limits of metadata (OpenStack Object Storage API, object metadata).
     private static func checkMetadata(_ fields: [Field]) throws(CSSPError) {
         var bytes = 0
         for field in fields {

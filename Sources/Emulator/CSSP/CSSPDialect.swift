@@ -9,7 +9,8 @@ struct CSSPCall {
     var key: ByteString { target.key }
 }
 
-/// iFlytek's open storage (cssp.md): Swift's object API with a signature for each request, over the shared objects.
+/// iFlytek's open storage (CSSP API documentation): Swift's object API with a signature for each request, over the shared
+/// objects.
 ///
 /// A large object by prefix is put together when it is read here; other dialects see what it was made of when its
 /// manifest came. Stateless.
@@ -68,7 +69,7 @@ struct CSSPDialect: Dialect {
         }
     }
 
-    /// Without a signature only what the container's list of readers grants to everybody (cssp.md section 6).
+    /// Without a signature only what the container's list of readers grants to everybody (CSSP API, container ACL).
     private func admitAnonymous(_ call: CSSPCall) throws(CSSPError) {
         let readers = (try? library.bucket(call.target.container))?.record.properties.value(of: Self.readersProperty)
         let grants = (readers ?? "").split(separator: ",").map { $0.filter { $0 != " " } }

@@ -1,6 +1,6 @@
 import Basics
 
-/// An error answer of a Swift-shaped store: a status and a page for people, which no program reads (cssp.md section 11).
+/// An error answer of a Swift-shaped store: a status and a page for people, which no program reads (CSSP API, status codes).
 package struct CSSPError: Error, Sendable, Equatable {
     package let status: Int
     package let message: String

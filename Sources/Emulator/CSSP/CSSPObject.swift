@@ -1,7 +1,7 @@
 import Basics
 import Digests
 
-/// An object as CSSP shows it: a plain one, or a large one put together from its segments (swift.md section 7).
+/// An object as CSSP shows it: a plain one, or a large one put together from its segments (Swift documentation, large objects).
 struct CSSPObject {
     let object: StoredObject
     /// Without quotes.

@@ -1,8 +1,8 @@
 package import Basics
 import Digests
 
-/// Checks the signature of one request (cssp.md section 2): `Authorization: CSSP id:base64(HMAC-SHA1)`, in the forms of
-/// each of the provider's SDKs, which differ where the section's table says.
+/// Checks the signature of one request (CSSP API, authentication): `Authorization: CSSP id:base64(HMAC-SHA1)`, in the forms of
+/// each of the provider's SDKs, which differ.
 package struct CSSPSignature: Sendable {
     private let credentials: EmulatorCredentials
     private let time: any TimeSource

@@ -2,8 +2,8 @@ import Basics
 import Digests
 import FoundationEssentials
 
-/// The manifest of a large object whose segments are named (swift.md section 7.1): as a client sends it, and as it is
-/// stored once every segment was checked.
+/// The manifest of a large object whose segments are named (Swift documentation, static large objects): as a client sends it,
+/// and as it is stored once every segment was checked.
 struct SegmentManifest {
     struct Segment: Codable, Sendable {
         /// `/container/object`; empty for data.

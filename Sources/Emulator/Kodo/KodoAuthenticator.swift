@@ -1,7 +1,7 @@
 package import Basics
 import Digests
 
-/// Checks the three kinds of tokens Kodo knows (kodo.md section 2). A value; any thread.
+/// Checks the three kinds of tokens Kodo knows (Kodo API, security). A value; any thread.
 package struct KodoAuthenticator: Sendable {
     private let credentials: EmulatorCredentials
     private let time: any TimeSource

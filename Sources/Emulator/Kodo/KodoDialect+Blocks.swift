@@ -42,7 +42,7 @@ final class KodoBlocks: Sendable {
     }
 }
 
-/// Uploads by blocks of 4 MiB, version 1 of the resumable upload (kodo.md section 8).
+/// Uploads by blocks of 4 MiB, version 1 of the resumable upload (Kodo API, "mkblk" and "mkfile").
 extension KodoDialect {
     private static let lifetime: Int64 = 7 * 86400
 

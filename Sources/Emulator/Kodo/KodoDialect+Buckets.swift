@@ -1,6 +1,6 @@
 import Basics
 
-/// Buckets (kodo.md section 3).
+/// Buckets (Kodo API, resource management).
 extension KodoDialect {
     func buckets(_ call: KodoCall) throws(KodoError) -> ServerResponse {
         guard call.request.parameter("apiVersion") == "v4" else {

@@ -1,6 +1,6 @@
 import Basics
 
-/// Reading objects, from a bucket's domain or by `getfile` (kodo.md section 9).
+/// Reading objects, from a bucket's domain or by `getfile` (Kodo API, download).
 extension KodoDialect {
     func download(_ call: KodoCall) throws(KodoError) -> ServerResponse {
         let request = call.request

@@ -1,7 +1,7 @@
 import Basics
 import FoundationEssentials
 
-/// Listings (kodo.md section 5).
+/// Listings (Kodo API, list).
 extension KodoDialect {
     private static let largestPage = 1000
 

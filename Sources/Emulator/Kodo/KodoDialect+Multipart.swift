@@ -2,7 +2,7 @@ import Basics
 import Digests
 import FoundationEssentials
 
-/// Uploads in parts, version 2 of the resumable upload (kodo.md section 7).
+/// Uploads in parts, version 2 of the resumable upload (Kodo API).
 extension KodoDialect {
     private static let lifetime: Int64 = 7 * 86400
     private static let largestPart: Int64 = 1 << 30

@@ -1,7 +1,7 @@
 import Basics
 import Digests
 
-/// Operations on single objects, alone or in a batch (kodo.md section 3).
+/// Operations on single objects, alone or in a batch (Kodo API, resource management).
 extension KodoDialect {
     private static let mostBatched = 1000
 
@@ -104,7 +104,7 @@ extension KodoDialect {
         stride(from: 0, to: size, by: Int(QETag.blockSize)).map { min(QETag.blockSize, size - $0) }
     }
 
-    /// What listings tell too (kodo.md section 4).
+    /// What listings tell too (Kodo API, stat).
     func describe(_ object: StoredObject) throws(KodoError) -> [(name: String, value: JSONValue)] {
         let record = object.record
         var fields: [(name: String, value: JSONValue)] = [

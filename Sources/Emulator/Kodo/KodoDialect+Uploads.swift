@@ -56,7 +56,7 @@ struct KodoUploadRequest {
 extension KodoDialect {
     /// Checks everything about a finished upload, stores it with `commit`, and answers as the policy wants.
     ///
-    /// `hash` is what the object's hash will be. The policy's deadline counts now, at the end (kodo.md section 2.3).
+    /// `hash` is what the object's hash will be. The policy's deadline counts now, at the end (Kodo API, upload policy).
     func store(
         _ upload: KodoUploadRequest, _ policy: PutPolicy, size: Int64, hash: String,
         commit: (ByteString, ObjectDescription, WriteCondition) throws(StorageError) -> Void
@@ -213,7 +213,7 @@ extension KodoDialect {
     }
 }
 
-/// The fields of an upload form (kodo.md section 6).
+/// The fields of an upload form (Kodo API, form upload).
 private struct KodoForm {
     var fields: [Field] = []
     var upload = KodoUploadRequest()

@@ -10,8 +10,8 @@ struct KodoCall {
     var entry: KodoEntry { target.entry }
 }
 
-/// Qiniu Kodo's own protocol (kodo.md) over the shared objects: every service on one port, told apart by path, with the
-/// download domains told apart by host. Region queries answer with the host they were asked at.
+/// Qiniu Kodo's own protocol (Kodo API documentation) over the shared objects: every service on one port, told apart by path,
+/// with the download domains told apart by host. Region queries answer with the host they were asked at.
 ///
 /// Stateless but for the blocks of uploads by `mkblk`, which are behind a mutex, a leaf.
 struct KodoDialect: Dialect {

@@ -1,6 +1,6 @@
 import Basics
 
-/// An error answer of Kodo: a status, some of them beyond HTTP's, and a sentence (kodo.md section 13).
+/// An error answer of Kodo: a status, some of them beyond HTTP's, and a sentence (Kodo API, status codes).
 package struct KodoError: Error, Sendable, Equatable {
     package let status: Int
     package let message: String

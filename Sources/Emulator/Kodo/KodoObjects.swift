@@ -12,7 +12,7 @@ enum KodoObjects {
 
     private static let digestName = "qetag"
 
-    /// The hash: of the bytes and, where they came in parts, of the parts' sizes (kodo.md section 11). Computed once for
+    /// The hash: of the bytes and, where they came in parts, of the parts' sizes (Qiniu's qetag). Computed once for
     /// objects that another dialect stored.
     static func hash(of object: StoredObject) throws(StorageError) -> String {
         let (record, content) = (object.record, object.content)
@@ -44,7 +44,7 @@ enum KodoObjects {
         return hasher.finish()
     }
 
-    // MARK: Storage classes (kodo.md section 10)
+    // MARK: Storage classes
 
     /// The index is Kodo's number.
     private static let classes: [StorageClass] = [
@@ -105,7 +105,7 @@ enum KodoObjects {
             + description.metadata
     }
 
-    /// At most 1024 bytes of names and values (kodo.md section 12).
+    /// At most 1024 bytes of names and values (Kodo, limits of metadata).
     static func checkBudget(_ description: ObjectDescription) throws(KodoError) {
         let size = metadata(of: description).reduce(0) {
             $0 + metadataPrefix.utf8.count + $1.name.utf8.count + $1.value.utf8.count

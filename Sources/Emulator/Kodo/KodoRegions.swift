@@ -1,6 +1,7 @@
 import Basics
 
-/// Kodo's names of regions, beside those of its S3 endpoints, by which buckets are kept (kodo.md section 1).
+/// Kodo's names of regions, beside those of its S3 endpoints, by which buckets are kept (Kodo, storage regions and their
+/// hosts).
 enum KodoRegion {
     private static let names = [
         (id: "z0", s3: "cn-east-1"), (id: "cn-east-2", s3: "cn-east-2"), (id: "z1", s3: "cn-north-1"),

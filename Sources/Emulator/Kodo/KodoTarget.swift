@@ -16,7 +16,7 @@ enum KodoOperation: String, Sendable {
     case get, getfile, fetch, prefetch
     case unknown
 
-    /// Those of a batch (kodo.md section 3).
+    /// Those of a batch (Kodo API, resource management).
     var mayBeBatched: Bool {
         switch self {
         case .stat, .copy, .move, .delete, .chgm, .chtype, .restoreAr, .deleteAfterDays, .lifecycle, .chstatus: true
@@ -132,7 +132,8 @@ struct KodoTarget: Sendable {
         entry.key = ByteString(key)
     }
 
-    /// `<bucket>/objects/<key>/uploads[/<id>[/<number>]]` (kodo.md section 7); `~` stands for a key still to be chosen.
+    /// `<bucket>/objects/<key>/uploads[/<id>[/<number>]]` (Kodo API, resumable upload version 2); `~` stands for a key still to
+    /// be chosen.
     private mutating func setUpload(_ words: [Substring], _ method: String) {
         guard words[1] == "objects", words[3] == "uploads", words.count <= 6 else { return isValid = false }
         entry.bucket = String(words[0])

@@ -1,4 +1,4 @@
-/// A text with `$(name)` in it: the `returnBody` and `saveKey` of put policies (kodo.md section 2.3).
+/// A text with `$(name)` in it: the `returnBody` and `saveKey` of put policies (Kodo API, upload policy).
 struct KodoTemplate {
     let text: String
 

@@ -1,7 +1,7 @@
 import Basics
 import FoundationEssentials
 
-/// What an upload token allows (kodo.md section 2.3).
+/// What an upload token allows (Kodo API, upload policy).
 package struct PutPolicy: Decodable, Sendable {
     package var scope: String
     /// Seconds since 1970; checked when an upload ends.

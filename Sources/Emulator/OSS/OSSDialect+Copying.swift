@@ -49,7 +49,7 @@ extension OSSDialect {
                 400, "EntityTooLarge",
                 "The source object is too large to be copied by one request; copy it in parts.")
         }
-        // Onto itself, a copy always replaces, whatever the request says (dossier, section 4.5).
+        // Onto itself, a copy always replaces, whatever the request says (OSS API, "CopyObject").
         let isOntoItself = sourceBucket == bucket.name && source.record.key == call.key
         let replacesMetadata = try replaces(request, "x-oss-metadata-directive") || isOntoItself
         let replacesTags = try replaces(request, "x-oss-tagging-directive")

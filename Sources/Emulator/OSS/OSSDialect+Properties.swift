@@ -54,7 +54,7 @@ extension OSSDialect {
             ] + record.description.metadata.map { Field("x-oss-meta-\($0.name)", $0.value) })
     }
 
-    /// Days a restored copy may stay, and the speeds there are (dossier, section 4.9).
+    /// Days a restored copy may stay, and the speeds there are (OSS API, "RestoreObject").
     private static func choices(_ storageClass: StorageClass) -> (days: ClosedRange<Int64>, tiers: [String])? {
         switch storageClass {
         case .archive: (1...7, [])

@@ -54,7 +54,7 @@ extension OSSDialect {
     }
 
     /// The bytes asked for by `Range`, nil for all. Unless the request says `x-oss-range-behavior: standard`, a range that
-    /// is not wholly inside the object asks for all of it (dossier, section 4.3).
+    /// is not wholly inside the object asks for all of it (OSS API, "GetObject").
     private func requestedRange(_ request: ServerRequest, size: Int64) throws(OSSError) -> ByteRange? {
         guard let header = request.header("range"), let requested = RequestedRange(header) else { return nil }
         let range = requested.resolve(size: size)

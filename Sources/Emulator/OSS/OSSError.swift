@@ -1,7 +1,7 @@
 package typealias OSSError = AnswerError<OSSSpelling>
 
-/// The words of Alibaba Cloud OSS: its codes and, where known, the EC that tells cases of a code apart (dossier, section
-/// 5, and the provider's pages on error codes).
+/// The words of Alibaba Cloud OSS: its codes and, where known, the EC that tells cases of a code apart (OSS API, "Error
+/// responses").
 package enum OSSSpelling: ErrorSpelling {
     package static let incompleteBody = OSSError(400, "IncompleteBody", "The request body terminated unexpectedly.")
     package static let documentTooLarge = OSSError(400, "InvalidRequest", "The request body is too large.")

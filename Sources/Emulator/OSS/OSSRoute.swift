@@ -52,8 +52,9 @@ enum OSSOperation: String, Sendable {
 }
 
 extension RequestTarget {
-    /// By path, by `<bucket>.<domain>`, or by Alibaba's hosts (dossier, section 1): `<bucket>.oss-<region>.aliyuncs.com`,
-    /// `<bucket>.<region>.oss[-internal].aliyuncs.com` and `<bucket>.oss-accelerate.aliyuncs.com`.
+    /// By path, by `<bucket>.<domain>`, or by Alibaba's hosts (OSS, "Regions and endpoints"):
+    /// `<bucket>.oss-<region>.aliyuncs.com`, `<bucket>.<region>.oss[-internal].aliyuncs.com` and
+    /// `<bucket>.oss-accelerate.aliyuncs.com`.
     init(oss request: ServerRequest, domains: [String]) {
         self.init(request, domains: domains) { host in OSSHost(host)?.bucket }
     }

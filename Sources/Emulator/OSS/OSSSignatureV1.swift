@@ -1,7 +1,7 @@
 import Basics
 import Digests
 
-/// Signature Version 1 of OSS, HMAC-SHA1 over bytes, for keys need not be text (dossier, section 2.1).
+/// Signature Version 1 of OSS, HMAC-SHA1 over bytes, for keys need not be text (OSS API, "Signature Version 1").
 enum OSSSignatureV1 {
     private static let subresources: Set<String> = [
         "accessPoint", "accessPointPolicy", "acl", "append", "asyncFetch", "bucketArchiveDirectRead", "bucketInfo",

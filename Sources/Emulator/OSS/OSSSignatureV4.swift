@@ -1,7 +1,7 @@
 import Basics
 import Digests
 
-/// What an OSS Signature Version 4 is made of, as a request carries it (dossier, section 2.2).
+/// What an OSS Signature Version 4 is made of, as a request carries it (OSS API, "Signature Version 4").
 struct OSSClaim {
     var accessKey: String
     /// `yyyymmdd/region/oss/aliyun_v4_request`

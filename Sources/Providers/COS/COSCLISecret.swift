@@ -1,6 +1,6 @@
 import Basics
 
-/// The encryption with which coscli hides secrets in its file (cos.md section 7): AES-128 in ECB mode with a public key, in
+/// The encryption with which coscli hides secrets in its file: AES-128 in ECB mode with a public key, in
 /// base64. It protects the secrets only from a glance, so decryption needs no defence against timing.
 enum COSCLISecret {
     /// The decrypted secret, or the text itself when it is not encrypted.

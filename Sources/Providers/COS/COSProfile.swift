@@ -1,6 +1,6 @@
 import ObjectStorage
 
-/// Tencent Cloud COS (cos.md).
+/// Tencent Cloud COS (COS API documentation).
 extension FamilyProfile {
     package static let cos: FamilyProfile = {
         var profile = FamilyProfile(name: "cos", signer: COSSigner(), endpoints: COSEndpointRules())
@@ -45,7 +45,7 @@ extension FamilyProfile {
         // Section 4.2 says that listings may lag, but not for how long.
         capabilities.listingLag = .seconds(60)
         capabilities.putIfMatch = false
-        // Documented for PUT and completed uploads only: section 4.4.
+        // Documented for PUT and completed uploads only.
         capabilities.copyCondition = false
         capabilities.accessControl = true
         capabilities.tags = true
@@ -79,7 +79,7 @@ extension FamilyProfile {
     ]
 }
 
-/// COS's host names (cos.md section 1).
+/// COS's host names (COS, "Regions and Access Endpoints").
 package struct COSEndpointRules: EndpointRules {
     package init() {}
 

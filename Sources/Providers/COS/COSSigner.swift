@@ -3,7 +3,8 @@ import Digests
 package import HTTP
 package import ObjectStorage
 
-/// Signatures of COS (cos.md section 2): the request names the headers and parameters that it signs, and a window of time.
+/// Signatures of COS (COS API, "Request Signature"): the request names the headers and parameters that it signs, and a window
+/// of time.
 package struct COSSigner: RequestSigner {
     /// How long a header's signature is valid, starting a minute ago: longer than a request waits and takes to be sent.
     private let window: Duration
@@ -64,7 +65,7 @@ package struct COSSigner: RequestSigner {
         ]
     }
 
-    /// Names are converted to lower case after they were encoded (cos.md section 2.1, step 3).
+    /// Names are converted to lower case after they were encoded (COS API, "Request Signature", step 3).
     private static func canonical(_ items: [QueryItem]) -> (names: String, text: String) {
         let pairs = items.map { (name: $0.name.lowercased(), value: $0.value) }.sorted { $0.name < $1.name }
         return (

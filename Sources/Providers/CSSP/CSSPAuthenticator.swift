@@ -5,7 +5,7 @@ import Synchronization
 
 /// Signs each request by itself. Locks: the offset of the server's clock is in a mutex, a leaf.
 package final class CSSPAuthenticator: SwiftAuthenticator {
-    /// The least difference of the clocks that counts as the cause of a refusal (cssp.md section 2.4).
+    /// The least difference of the clocks that counts as the cause of a refusal (CSSP API, authentication).
     private static let tolerance = Duration.seconds(60)
 
     private let address: StorageAddress

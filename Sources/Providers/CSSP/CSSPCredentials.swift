@@ -1,6 +1,6 @@
 package import ObjectStorage
 
-/// The credentials and the container's endpoint of users of iFlytek's open storage (cssp.md section 13).
+/// The credentials and the container's endpoint of users of iFlytek's open storage (documentation of the CSSP SDKs).
 package struct CSSPCredentials: Sendable {
     private let environment: [String: String]
     private let profile: String?

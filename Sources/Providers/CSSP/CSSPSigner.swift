@@ -3,7 +3,7 @@ import Digests
 package import HTTP
 package import ObjectStorage
 
-/// The signature of iFlytek's open storage (cssp.md section 2): HMAC-SHA1 over six kinds of lines. A value; any thread.
+/// The signature of iFlytek's open storage (CSSP API, authentication): HMAC-SHA1 over six kinds of lines. A value; any thread.
 package struct CSSPSigner: Sendable {
     package init() {}
 

@@ -2,7 +2,7 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// The buckets of a Kodo account (kodo.md section 3).
+/// The buckets of a Kodo account (Kodo API, resource management).
 package struct KodoBuckets: BucketDirectory {
     private let client: KodoClient
 

@@ -6,9 +6,9 @@ import Synchronization
 
 /// Sends requests to Kodo's services: finds their hosts, signs, and corrects what an answer shows to be wrong.
 ///
-/// Locks: the learnt facts (hosts, the server's clock, which of several hosts answers) are in a mutex, a leaf; they live as long
-/// as the store. Sends each request once; tries another host only where nothing was sent, and another signature only where the
-/// clock, the region or the credentials were wrong, once each.
+/// Locks: the learnt facts (hosts, the server's clock, which of several hosts answers) are in a mutex, a leaf; they live as
+/// long as the store. Sends each request once; tries another host only where nothing was sent, and another signature only where
+/// the clock, the region or the credentials were wrong, once each.
 package final class KodoClient: Sendable {
     package struct Settings: Sendable {
         /// The service that returns regions, as URL or host: a private cloud's, or pailstore. nil is Qiniu's.
@@ -275,7 +275,7 @@ package final class KodoClient: Sendable {
     }
 
     /// The place from which the bucket's objects are read: the configured domain, the bucket's own at the origin, a private
-    /// cloud's path, or the first domain bound to the bucket, which may be a cache (kodo.md section 9).
+    /// cloud's path, or the first domain bound to the bucket, which may be a cache (Kodo API, download).
     func place(_ operation: ObjectStoreError.Operation) async throws(ObjectStoreError) -> DownloadPlace {
         if let place = place(of: domain == nil ? try await hosts(operation) : nil) { return learn(place) }
         if let place = learned.withLock({ $0.place }) { return place }

@@ -1,7 +1,8 @@
 import Basics
 package import ObjectStorage
 
-/// The places of the keys and settings of Kodo's users, read in this order after pailfs's own variables (kodo.md section 15).
+/// The places of the keys and settings of Kodo's users, read in this order after pailfs's own variables (qshell's
+/// documentation).
 package struct KodoCredentials: Sendable {
     /// The profile with the keys of qshell's current account: they are used only when it is named.
     package static let qshell = "qshell"

@@ -2,7 +2,7 @@ import Basics
 import FoundationEssentials
 import ObjectStorage
 
-/// An object in a listing or in an answer of its own (kodo.md section 4). Members with their default value may be missing.
+/// An object in a listing or in an answer of its own (Kodo API, stat). Members with their default value may be missing.
 struct KodoObject: Decodable {
     let key: String?
     let fsize: ListedLength?
@@ -46,7 +46,7 @@ struct KodoObject: Decodable {
     }
 }
 
-/// The storage classes by Kodo's numbers, with the names of its S3 endpoint (kodo.md section 10).
+/// The storage classes by Kodo's numbers, with the names of its S3 endpoint (Kodo, storage classes).
 enum KodoStorageClass {
     private static let names = ["STANDARD", "LINE", "GLACIER", "DEEP_ARCHIVE", "GLACIER_IR", "INTELLIGENT_TIERING"]
 
@@ -64,7 +64,7 @@ enum KodoStorageClass {
 
 /// The other documents of Kodo's answers.
 enum KodoDocuments {
-    /// The answer of `/list` (kodo.md section 5).
+    /// The answer of `/list` (Kodo API, list).
     struct List: Decodable {
         let marker: String?
         let items: [KodoObject]?
@@ -107,7 +107,7 @@ enum KodoDocuments {
         let parts: [Part]?
     }
 
-    /// The body that completes an upload in parts (kodo.md section 7).
+    /// The body that completes an upload in parts (Kodo API, resumable upload version 2).
     struct Completion: Encodable {
         let parts: [Part]
         let mimeType: String?
@@ -119,7 +119,7 @@ enum KodoDocuments {
     }
 }
 
-/// The marker of a position in a listing, as far as its format is known (kodo.md section 5).
+/// The marker of a position in a listing, as far as its format is known (Kodo API, list).
 struct KodoMarker: Decodable {
     /// The name before the position.
     let k: String

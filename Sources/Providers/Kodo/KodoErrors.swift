@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTP
 import ObjectStorage
 
-/// Converts Kodo's error answers (kodo.md section 13).
+/// Converts Kodo's error answers (Kodo API, status codes).
 enum KodoErrors {
     private struct Document: Decodable {
         let error: String

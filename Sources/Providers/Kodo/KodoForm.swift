@@ -1,6 +1,7 @@
 import Basics
 
-/// A form with one file in it, as `multipart/form-data` (RFC 7578): the body of an upload in one request (kodo.md section 6).
+/// A form with one file in it, as `multipart/form-data` (RFC 7578): the body of an upload in one request (Kodo API, form
+/// upload).
 struct KodoForm: ByteSource {
     private let head: [UInt8]
     private let file: any ByteSource

@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTP
 import ObjectStorage
 
-/// Kodo's services (kodo.md section 1).
+/// Kodo's services (Kodo, storage regions and their hosts).
 enum KodoService: Sendable, Hashable {
     /// Buckets and regions.
     case uc

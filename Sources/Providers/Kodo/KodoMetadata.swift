@@ -1,7 +1,7 @@
 import ObjectStorage
 
 /// Stored headers as Kodo has them: `x-qn-meta-<name>` for user metadata, `x-qn-meta-!<Header>` for HTTP headers, which its
-/// SDKs set and change that way (kodo.md sections 3 and 6; "changeHeaders" of the SDKs). Names are in small letters here.
+/// SDKs set and change that way (Kodo API, resource management; "changeHeaders" of the SDKs). Names are in small letters here.
 enum KodoMetadata {
     static let prefix = "x-qn-meta-"
     private static let headers = [
@@ -35,8 +35,8 @@ enum KodoMetadata {
         return "\(prefix)!\(words.joined(separator: "-"))"
     }
 
-    /// The value of a removed header: Kodo cannot remove one (kodo.md section 3). For an HTTP header the value has no effect; for
-    /// metadata it is invalid percent-encoding.
+    /// The value of a removed header: Kodo cannot remove one (Kodo API, resource management). For an HTTP header the value has
+    /// no effect; for metadata it is invalid percent-encoding.
     static func gone(_ name: String) -> String { name == "!content-encoding" ? "identity" : "%" }
 
     private static func value(of name: String, in metadata: ObjectMetadata) -> String? {

@@ -3,7 +3,7 @@ import Digests
 package import HTTP
 package import ObjectStorage
 
-/// The three kinds of tokens that Kodo takes, all of them HMAC-SHA1 (kodo.md section 2). A value; any thread.
+/// The three kinds of tokens that Kodo takes, all of them HMAC-SHA1 (Kodo API, security). A value; any thread.
 package struct KodoSigner: Sendable {
     package let accessKey: String
     private let secretKey: [UInt8]
@@ -18,8 +18,8 @@ package struct KodoSigner: Sendable {
         "\(accessKey):\(Base64.encode(HMAC.sha1(data, key: secretKey), alphabet: .urlSafe))"
     }
 
-    /// The `Authorization` of a management request, version 2 (kodo.md section 2.1): covers method, target as it is sent,
-    /// host, content type, the `X-Qiniu-` headers, and the body of forms and JSON.
+    /// The `Authorization` of a management request, version 2 (Kodo API, management token): covers method, target as it is
+    /// sent, host, content type, the `X-Qiniu-` headers, and the body of forms and JSON.
     package func managementToken(
         _ method: HTTPMethod, host: String, target: String, headers: HTTPHeaders, body: [UInt8]
     ) -> String {
@@ -36,13 +36,14 @@ package struct KodoSigner: Sendable {
     /// The content type that the SDKs send when there is no body, also with GET.
     package static let form = "application/x-www-form-urlencoded"
 
-    /// A token for what `policy`, a JSON document, allows (kodo.md section 2.3).
+    /// A token for what `policy`, a JSON document, allows (Kodo API, upload policy).
     package func uploadToken(policy: [UInt8]) -> String {
         let encoded = Base64.encode(policy, alphabet: .urlSafe)
         return "\(sign(Array(encoded.utf8))):\(encoded)"
     }
 
-    /// `url`, percent-encoded as it will be sent, with the token that makes it valid until `deadline` (kodo.md section 2.4).
+    /// `url`, percent-encoded as it will be sent, with the token that makes it valid until `deadline` (Kodo API, download
+    /// token).
     package func download(_ url: String, until deadline: Timestamp) -> String {
         let dated = "\(url)\(url.contains("?") ? "&" : "?")e=\(deadline.seconds)"
         return "\(dated)&token=\(sign(Array(dated.utf8)))"
@@ -55,7 +56,7 @@ package struct KodoSigner: Sendable {
     }
 }
 
-/// What an upload token allows; set as far as pailfs needs it (kodo.md section 2.3).
+/// What an upload token allows; set as far as pailfs needs it (Kodo API, upload policy).
 struct KodoPutPolicy: Encodable, Sendable {
     let scope: String
     /// Seconds since 1970; checked when the upload ends.

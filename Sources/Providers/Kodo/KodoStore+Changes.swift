@@ -3,7 +3,7 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// Operations of rs on objects (kodo.md section 3).
+/// Operations of rs on objects (Kodo API, resource management).
 extension KodoStore {
     // MARK: Copying and moving
 

@@ -2,7 +2,7 @@ import Basics
 import HTTP
 package import ObjectStorage
 
-/// `/list` of rsf (kodo.md section 5).
+/// `/list` of rsf (Kodo API, list).
 extension KodoStore {
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
         guard let start = request.startAfter, request.cursor == nil else { return try await list(request, as: .list) }

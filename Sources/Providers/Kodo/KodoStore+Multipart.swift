@@ -33,8 +33,8 @@ struct KodoUploads {
     }
 }
 
-/// Uploads in parts (kodo.md section 7). Kodo wants metadata, type and class at the end, other stores at the beginning, so the
-/// upload ID carries them along, through restarts as well.
+/// Uploads in parts (Kodo API, resumable upload version 2). Kodo wants metadata, type and class at the end, other stores at the
+/// beginning, so the upload ID carries them along, through restarts as well.
 extension KodoStore {
     private struct Carried: Codable {
         var metadata: [String: String] = [:]

@@ -4,7 +4,7 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// Reading from a domain, and storing in one request (kodo.md sections 6 and 9).
+/// Reading from a domain, and storing in one request (Kodo API, form upload and download).
 extension KodoStore {
     package func get(
         _ request: GetRequest, into sink: any ByteSink
@@ -209,7 +209,7 @@ extension KodoStore {
     }
 
     /// Checks that the object is the one just stored. Kodo reports success for the same bytes even where it must not replace an
-    /// object (kodo.md section 17), and keeps the first writer's object: the metadata shows whose it is.
+    /// object (as the service was seen to answer), and keeps the first writer's object: the metadata shows whose it is.
     func confirm(
         _ key: ObjectKey, _ metadata: ObjectMetadata, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) {
@@ -245,7 +245,7 @@ extension KodoStore {
         return Digests(md5: md5.finish(), crc32: crc32.value, hash: hash.finish())
     }
 
-    /// Checks names and values against Kodo's rules (kodo.md section 12).
+    /// Checks names and values against Kodo's rules (Kodo, limits of metadata).
     func check(
         _ metadata: ObjectMetadata, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) throws(ObjectStoreError) {

@@ -4,11 +4,11 @@ package import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// A bucket of Qiniu Kodo, over its own protocol (kodo.md).
+/// A bucket of Qiniu Kodo, over its own protocol (Kodo API documentation).
 ///
 /// Objects are read from the bucket's domain, changed through rs, listed through rsf, stored through up. Metadata is changed in
-/// place; an object is renamed in one request; the server checks no condition but that of creation, so conditions on a source are
-/// checked right before. Holds no object data. Locks: the hashes of uploads in progress, with which finished objects are
+/// place; an object is renamed in one request; the server checks no condition but that of creation, so conditions on a source
+/// are checked right before. Holds no object data. Locks: the hashes of uploads in progress, with which finished objects are
 /// compared, and learnt facts about the server are in mutexes, leaves.
 package final class KodoStore: ObjectStore {
     package struct Settings: Sendable {
@@ -45,7 +45,7 @@ package final class KodoStore: ObjectStore {
         _ = try fileType(nil, .checkAccess)
     }
 
-    /// The capabilities of every bucket (kodo.md sections 0 and 12).
+    /// The capabilities of every bucket (Kodo API documentation).
     package static let limits: Capabilities = {
         var limits = Capabilities()
         limits.longestKey = 750

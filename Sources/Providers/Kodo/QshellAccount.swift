@@ -2,7 +2,7 @@ import Basics
 import Digests
 
 /// The account that qshell uses, from its file: `name:access key:secret`. The secret is encrypted with a key derived from the
-/// access key beside it, which protects it only from a glance (kodo.md section 15).
+/// access key beside it, which protects it only from a glance (qshell's documentation).
 struct QshellAccount: Equatable {
     let accessKey: String
     let secretKey: String

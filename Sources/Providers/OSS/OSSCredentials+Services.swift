@@ -4,7 +4,7 @@ import FoundationEssentials
 import HTTP
 import ObjectStorage
 
-/// Temporary credentials: of the machine's role, or of one from the token service (oss.md section 7).
+/// Temporary credentials: of the machine's role, or of one from the token service (OSS, "Configure access credentials").
 extension OSSCredentials {
     /// The credentials of a profile in the tools' files. `former` are the profiles that use it as their source.
     func credentials(

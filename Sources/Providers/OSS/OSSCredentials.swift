@@ -2,8 +2,9 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// The places where OSS's users keep their credentials (oss.md section 7), read after pailfs's own variables: the environment, a
-/// token of the machine's orchestrator, the tools' files, a URL that returns them, the machine's role.
+/// The places where OSS's users keep their credentials (OSS, "Configure access credentials"), read after pailfs's own
+/// variables: the environment, a token of the machine's orchestrator, the tools' files, a URL that returns them, the machine's
+/// role.
 ///
 /// A profile that was named, or that a file makes the current one, is used, or an error gives the remedy.
 package struct OSSCredentials: Sendable {

@@ -1,6 +1,6 @@
 import ObjectStorage
 
-/// Alibaba Cloud OSS (oss.md).
+/// Alibaba Cloud OSS (OSS API reference).
 extension FamilyProfile {
     package static let oss = oss()
 
@@ -97,7 +97,7 @@ extension FamilyProfile {
     ]
 }
 
-/// OSS's host names, with or without a bucket in front (oss.md section 1).
+/// OSS's host names, with or without a bucket in front (OSS, "Regions and endpoints").
 package struct OSSEndpointRules: EndpointRules {
     private let exclusions: [String]
     private let excludedTakePath: Bool

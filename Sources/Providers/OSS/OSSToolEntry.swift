@@ -2,7 +2,7 @@ import Basics
 import FoundationEssentials
 import ObjectStorage
 
-/// A profile in a file of the provider's own tools (oss.md section 7).
+/// A profile in a file of the provider's own tools (OSS, "Configure access credentials").
 struct OSSToolEntry: Sendable, Hashable {
     /// How the profile gets its credentials.
     enum Mode: Sendable, Hashable {

@@ -3,7 +3,7 @@ import Digests
 package import HTTP
 package import ObjectStorage
 
-/// Signatures of OSS version 1 (oss.md section 2.1): no region, the raw key, and only sub-resources of the query.
+/// Signatures of OSS version 1 (OSS API, "Signature Version 1"): no region, the raw key, and only sub-resources of the query.
 package struct OSSV1Signer: RequestSigner {
     package init() {}
 

@@ -3,8 +3,8 @@ import Digests
 package import HTTP
 package import ObjectStorage
 
-/// Signatures of OSS version 4 (oss.md section 2.2): the signed resource contains the bucket for every addressing style, the
-/// payload is never signed, and headers besides OSS's own are signed when they are named.
+/// Signatures of OSS version 4 (OSS API, "Signature Version 4"): the signed resource contains the bucket for every addressing
+/// style, the payload is never signed, and headers besides OSS's own are signed when they are named.
 package final class OSSV4Signer: RequestSigner {
     private let product: String
     private let additional: [String]

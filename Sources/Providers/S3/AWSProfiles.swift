@@ -1,6 +1,6 @@
 import ObjectStorage
 
-/// The profiles of Amazon's two files, merged as botocore does (s3.md section 7).
+/// The profiles of Amazon's two files, merged as botocore does (botocore, "Credentials").
 struct AWSProfiles: Sendable {
     typealias Values = [String: String]
 

@@ -3,8 +3,8 @@ import Digests
 import HTTP
 import ObjectStorage
 
-/// The services that issue Amazon's temporary credentials: the container's host, the machine, and for a token of an orchestrator
-/// the token service.
+/// The services that issue Amazon's temporary credentials: the container's host, the machine, and for a token of an
+/// orchestrator the token service.
 struct AWSServices: Sendable {
     let engine: HTTPEngine
     let time: any TimeSource
@@ -43,7 +43,7 @@ struct AWSServices: Sendable {
         return FoundCredentials(try service.credentials(try await service.ask(.get, url, headers)), name)
     }
 
-    /// The token must not be sent unencrypted to any other host (s3.md section 7).
+    /// The token must not be sent unencrypted to any other host (botocore, "Credentials").
     private static func mayBeTold(_ url: String) -> Bool {
         let host = FamilyEndpoint.host(of: url)
         return url.hasPrefix("https://") || FamilyEndpoint.isThisMachine(host)

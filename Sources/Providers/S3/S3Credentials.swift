@@ -2,7 +2,8 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// The places where S3's users keep their credentials, in botocore's order, after pailfs's own variables (s3.md section 7).
+/// The places where S3's users keep their credentials, in botocore's order, after pailfs's own variables (botocore,
+/// "Credentials").
 ///
 /// A source that was chosen, or that has credentials of another kind than keys, is used, or an error gives the remedy. pailfs
 /// does not take the next source instead: its credentials may belong to another account.

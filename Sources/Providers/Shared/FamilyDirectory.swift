@@ -2,7 +2,7 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// The buckets of an account at a store of the family (ListBuckets: s3.md section 4.1, oss.md 4.10, cos.md 4.12).
+/// The buckets of an account at a store of the family (ListBuckets of Amazon S3 and OSS, GET Service of COS).
 ///
 /// Has no state but the service. Each page is one request.
 package struct FamilyDirectory: BucketDirectory {

@@ -102,7 +102,7 @@ extension FamilyDocuments {
         return text + "</AccessControlList></AccessControlPolicy>"
     }
 
-    /// Grants as headers of a new object (cos.md section 4.4): `x-cos-grant-read: id="100000000001"`.
+    /// Grants as headers of a new object (COS API, "PUT Object"): `x-cos-grant-read: id="100000000001"`.
     static func grantHeaders(
         _ policy: Policy, prefix: String, namesOwner: Bool
     ) -> [(name: String, value: String)] {

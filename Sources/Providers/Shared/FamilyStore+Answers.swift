@@ -76,7 +76,7 @@ extension FamilyStore {
         guard let text = headers["Content-Range"], text.hasPrefix("bytes ") else { return nil }
         let parts = text.dropFirst(6).split(separator: "/")
         guard parts.count == 2, let total = Int64(parts[1]) else { return nil }
-        // OSS documents a tilde between the ends as well (oss.md section 4.3).
+        // OSS documents a tilde between the ends as well (OSS API, "GetObject").
         let ends = parts[0].split { $0 == "-" || $0 == "~" }
         guard ends.count == 2, let first = Int64(ends[0]), let last = Int64(ends[1]), first >= 0, last >= first,
             last < total

@@ -4,7 +4,7 @@ import ObjectStorage
 import Synchronization
 
 /// Copies through this machine (`CarriedCopy`) of objects that a store does not copy: OSS refuses append objects as sources
-/// (oss.md section 4.5), versitygw directory markers; some servers have no copies, and some credentials may not copy.
+/// (OSS API, "CopyObject"), versitygw directory markers; some servers have no copies, and some credentials may not copy.
 extension FamilyStore {
     /// Whether the server is known to refuse copies of the object.
     func mustCarry(_ source: ObjectKey) -> Bool {
@@ -12,8 +12,8 @@ extension FamilyStore {
         return conduct.refusesCopies || conduct.refusesMarkerCopies && source.bytes.hasSuffix("/")
     }
 
-    /// Whether the bytes of an object whose copy was refused may be read and written instead. If the credentials may not read or
-    /// write either, that is refused again.
+    /// Whether the bytes of an object whose copy was refused may be read and written instead. If the credentials may not read
+    /// or write either, that is refused again.
     func mayCarry(_ source: CopySource, after refusal: ObjectStoreError) -> Bool {
         guard refusal.status != nil, refusal.code != Self.noACLs else { return false }
         if source.bucket != nil { return source.mayBeRead(after: refusal) }

@@ -2,7 +2,7 @@ import Basics
 import HTTP
 package import ObjectStorage
 
-/// Copies within the store, and changes made by copying an object onto itself (s3.md section 4.5).
+/// Copies within the store, and changes made by copying an object onto itself (Amazon S3 API, CopyObject).
 extension FamilyStore {
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         if mustCarry(request.source.key) { return try await carry(request) }

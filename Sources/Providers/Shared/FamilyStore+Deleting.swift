@@ -3,8 +3,8 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// Deletes of many objects (s3.md section 4.6). After a server has refused the request for several, each object gets a request of
-/// its own.
+/// Deletes of many objects (Amazon S3 API, DeleteObjects). After a server has refused the request for several, each object gets
+/// a request of its own.
 extension FamilyStore {
     package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
         // A document cannot contain keys with control characters.
@@ -28,7 +28,7 @@ extension FamilyStore {
         do { response = try await send(call, body: body) } catch {
             return try await deleteOneByOne(keys, after: error)
         }
-        // A quiet answer without errors need not be a document (oss.md section 4.6).
+        // A quiet answer without errors need not be a document (OSS API, "DeleteMultipleObjects").
         guard !response.body.isEmpty else { return [] }
         let errors = try read(call, response) { body throws(XMLError) in try FamilyDocuments.deleteErrors(body) }
         return errors.compactMap { key, document in
@@ -38,8 +38,8 @@ extension FamilyStore {
         }
     }
 
-    /// Deletes keys one by one after the server has refused a request for several. If the refusal does not mean that there is no
-    /// such request, only successful deletes prove that it was about the request.
+    /// Deletes keys one by one after the server has refused a request for several. If the refusal does not mean that there is
+    /// no such request, only successful deletes prove that it was about the request.
     private func deleteOneByOne(
         _ keys: [ObjectKey], after refusal: ObjectStoreError
     ) async throws(ObjectStoreError) -> [ObjectStoreError] {

@@ -84,7 +84,7 @@ extension FamilyStore {
         for header in headers { call[header.name] = header.value }
     }
 
-    /// The three headers of SSE-C, which every request on such an object needs (cos.md section 4.10).
+    /// The three headers of SSE-C, which every request on such an object needs (COS, "Server-Side Encryption").
     func addCustomerKey(to headers: inout HTTPHeaders, copySource: Bool = false) {
         guard let key = settings.customerKey?.revealed, let bytes = Base64.decode(key) else { return }
         let prefix = profile.header((copySource ? "copy-source-" : "") + "server-side-encryption-customer-")

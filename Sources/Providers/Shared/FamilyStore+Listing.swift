@@ -3,7 +3,7 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// ListObjectsV2 and its predecessor (s3.md section 4.2).
+/// ListObjectsV2 and its predecessor (Amazon S3 API, ListObjectsV2).
 extension FamilyStore {
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
         let version = learned.withLock { $0.list }

@@ -4,7 +4,7 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// Multipart uploads (s3.md section 4.7).
+/// Multipart uploads (Amazon S3 API, CreateMultipartUpload).
 extension FamilyStore {
     package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
         try await createUpload(request, restated: [])

@@ -4,7 +4,7 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// HEAD, GET, PUT, COPY, DELETE (s3.md sections 4.3 to 4.6).
+/// HEAD, GET, PUT, COPY, DELETE (Amazon S3 API, GetObject).
 extension FamilyStore {
     package func head(
         _ key: ObjectKey, condition: ReadCondition?

@@ -3,8 +3,7 @@ import Digests
 import HTTP
 package import ObjectStorage
 
-/// Access control, tags, classes, restoring, links and figures (s3.md section 4.8, oss.md sections 4.8 to 4.10, cos.md
-/// sections 4.9 to 4.12).
+/// Access control, tags, classes, restoring, links and figures (Amazon S3 API, OSS API and COS API).
 extension FamilyStore {
     // MARK: Access control
 
@@ -73,7 +72,8 @@ extension FamilyStore {
         return [(profile.header("tagging"), text.joined(separator: "&"))]
     }
 
-    /// nil where the property is missing: credentials for writing an object may not read all of it, and not every server has it.
+    /// nil where the property is missing: credentials for writing an object may not read all of it, and not every server has
+    /// it.
     private func ifReadable<Value>(
         _ read: () async throws(ObjectStoreError) -> Value
     ) async throws(ObjectStoreError) -> Value? {
@@ -140,8 +140,8 @@ extension FamilyStore {
             }
             do throws(ObjectStoreError) { try await restore(call, days, request.tier) } catch {
                 guard request.days == nil, error.kind == .invalidRequest else { throw error }
-                // An object that Amazon's INTELLIGENT_TIERING has archived is restored for good, and no days may be given (s3.md
-                // section 4.10).
+                // An object that Amazon's INTELLIGENT_TIERING has archived is restored for good, and no days may be given
+                // (Amazon S3 API, RestoreObject).
                 do throws(ObjectStoreError) { try await restore(call, nil, request.tier) } catch let second {
                     throw second.isOfRestoreUnderWay ? second : error
                 }

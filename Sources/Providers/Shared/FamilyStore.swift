@@ -31,7 +31,8 @@ package final class FamilyStore: ObjectStore {
         package var encryption: String?
         package var encryptionKey: String?
         package var encryptionContext: String?
-        /// 32 bytes in base64, the key with which the store encrypts and which it does not keep (SSE-C): every read must send it.
+        /// 32 bytes in base64, the key with which the store encrypts and which it does not keep (SSE-C): every read must send
+        /// it.
         package var customerKey: Secret?
         /// Bits a second of one transfer.
         package var trafficLimit: Int?
@@ -207,7 +208,7 @@ package final class FamilyStore: ObjectStore {
             at: time.now() + learned.clock.offset)
     }
 
-    /// Requests the bucket's region from the store, with a signature that does not need it (oss.md section 1).
+    /// Requests the bucket's region from the store, with a signature that does not need it (OSS, "Regions and endpoints").
     private func locate() async throws(ObjectStoreError) {
         var call = Call(.checkAccess, .get)
         call.query = [QueryItem("location")]
@@ -262,8 +263,8 @@ package final class FamilyStore: ObjectStore {
         if case .header = profile.createOnly { _ = try await learnVersioning() }
     }
 
-    /// The bucket's region; nil where the store does not return it. If it is not known yet, a listing with the prefix `key` shows
-    /// it.
+    /// The bucket's region; nil where the store does not return it. If it is not known yet, a listing with the prefix `key`
+    /// shows it.
     func region(listing key: ObjectKey) async throws(ObjectStoreError) -> String? {
         if let region = learned.withLock({ $0.region }) { return region }
         try await checkAccess(below: key.bytes)

@@ -2,7 +2,7 @@ import Basics
 
 /// Names of user metadata in the characters that a store accepts.
 ///
-/// At stores that refuse underscores (oss.md section 4.4, cos.md section 4.4), `--` and two hexadecimal digits replace any
+/// At stores that refuse underscores (OSS API, "PutObject"; COS API, "PUT Object"), `--` and two hexadecimal digits replace any
 /// character other than a lower-case letter, digit or `-`, and a dash that would otherwise be read as the start of such an
 /// escape. Names of those characters alone, as other programs use them there, are unchanged.
 extension FamilyProfile.MetadataNames {

@@ -2,8 +2,8 @@ import Digests
 import ObjectStorage
 import Synchronization
 
-/// The key for signatures of version 4, a chain of HMACs over day, region and service (AWS "Create a signed request", oss.md
-/// section 2.2).
+/// The key for signatures of version 4, a chain of HMACs over day, region and service (AWS, "Create a signed
+/// request"; OSS API, "Signature Version 4").
 ///
 /// Caches the key of the last day, region and secret. Locks: a leaf.
 final class SigningKey: Sendable {

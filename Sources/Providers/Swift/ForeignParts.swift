@@ -1,8 +1,9 @@
 import Basics
 import ObjectStorage
 
-/// Large objects as CSSP's own SDKs make them (cssp.md section 7): an object whose manifest names `container/key/uploadId`, and
-/// its parts `key/uploadId/1`. Such an upload goes by the name of its directory, `key/uploadId/`, which has a slash in it.
+/// Large objects as CSSP's own SDKs make them (CSSP SDKs, multipart upload): an object whose manifest names
+/// `container/key/uploadId`, and its parts `key/uploadId/1`. Such an upload goes by the name of its directory, `key/uploadId/`,
+/// which has a slash in it.
 enum ForeignParts {
     private static let slash = UInt8(ascii: "/")
 

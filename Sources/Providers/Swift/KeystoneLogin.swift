@@ -3,7 +3,7 @@ import FoundationEssentials
 package import HTTP
 package import ObjectStorage
 
-/// The login of OpenStack's identity service, version 3 (swift.md section 2.2).
+/// The login of OpenStack's identity service, version 3 (OpenStack Identity API 3).
 package struct KeystoneLogin: Sendable {
     /// A name in a domain, or an id without one.
     package struct Named: Sendable, Hashable {

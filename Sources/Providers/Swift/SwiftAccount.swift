@@ -2,7 +2,7 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// The containers of an account (swift.md section 3).
+/// The containers of an account (OpenStack Object Storage API, containers).
 package struct SwiftAccount: BucketDirectory {
     private let store: SwiftStore
 
@@ -10,7 +10,7 @@ package struct SwiftAccount: BucketDirectory {
         store = SwiftStore(SwiftStore.Settings(container: ""), authenticator: authenticator, engine: engine, time: time)
     }
 
-    /// Lists the containers without those in which tools keep segments (swift.md section 13, 11).
+    /// Lists the containers without those in which tools keep segments (as SLO and DLO clients name them).
     package func buckets() async throws(ObjectStoreError) -> [BucketEntry] {
         var names: [String] = []
         while true {

@@ -2,8 +2,8 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// The places where Swift's users keep their logins (swift.md section 15): pailfs's own variables, the environment of OpenStack's
-/// programs, that of auth version 1, clouds.yaml, rclone's configuration.
+/// The places where Swift's users keep their logins (documentation of python-openstackclient): pailfs's own variables, the
+/// environment of OpenStack's programs, that of auth version 1, clouds.yaml, rclone's configuration.
 package struct SwiftCredentials: Sendable {
     package enum Login: Sendable {
         case tempAuth(TempAuthLogin)
@@ -50,8 +50,8 @@ package struct SwiftCredentials: Sendable {
     private let region: String?
     private let text: @Sendable (String) -> String?
 
-    /// `profile` is a cloud of clouds.yaml or a remote of rclone's; `endpoint`, the login URL, and `region` replace the source's.
-    /// `text` returns the text of a file, nil when it cannot be read.
+    /// `profile` is a cloud of clouds.yaml or a remote of rclone's; `endpoint`, the login URL, and `region` replace the
+    /// source's. `text` returns the text of a file, nil when it cannot be read.
     package init(
         environment: [String: String], profile: String?, endpoint: String? = nil, region: String? = nil,
         text: @escaping @Sendable (String) -> String? = CredentialFiles.readText

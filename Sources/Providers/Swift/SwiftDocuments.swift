@@ -4,7 +4,7 @@ import ObjectStorage
 
 /// The JSON of Swift's answers and of manifests.
 enum SwiftDocuments {
-    /// One entry of a container's listing: an object, or a common prefix (swift.md section 3).
+    /// One entry of a container's listing: an object, or a common prefix (OpenStack Object Storage API, containers).
     struct Entry: Decodable, Sendable {
         var name: String?
         var subdir: String?
@@ -48,7 +48,7 @@ enum SwiftDocuments {
         body.isEmpty ? [] : try? JSONDecoder().decode([Container].self, from: Data(body))
     }
 
-    /// An element of a new manifest (swift.md section 7.1).
+    /// An element of a new manifest (Swift documentation, static large objects).
     struct Segment: Encodable, Sendable {
         var path: String
         var etag: String
@@ -79,7 +79,7 @@ enum SwiftDocuments {
         return (try? JSONDecoder().decode(Report.self, from: Data(body)))?.errors ?? []
     }
 
-    /// The answer to a bulk request (swift.md section 8).
+    /// The answer to a bulk request (Swift documentation, bulk delete).
     struct BulkReport: Sendable {
         /// Such as `200 OK`, from the body.
         var text: String

@@ -2,7 +2,7 @@ import Basics
 import HTTP
 import ObjectStorage
 
-/// Converts error answers. Their texts are for people: only the status is used (swift.md section 11).
+/// Converts error answers. Their texts are for people: only the status is used (OpenStack Object Storage API, response codes).
 enum SwiftErrors {
     /// The error for an answer with an error status. `isConditional`: the request had a condition that can fail.
     static func error(

@@ -3,7 +3,8 @@ import Digests
 import HTTP
 import ObjectStorage
 
-/// Stored headers as Swift has them: `X-Object-Meta-` and the few system headers it keeps (swift.md section 5).
+/// Stored headers as Swift has them: `X-Object-Meta-` and the few system headers it keeps (OpenStack Object Storage API, object
+/// metadata).
 ///
 /// A value has at most 256 bytes there, so a longer one is divided into several: `name`, `name-part-2`, `name-part-3`. They are
 /// joined when read.

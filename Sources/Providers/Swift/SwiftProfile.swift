@@ -2,7 +2,7 @@ package import ObjectStorage
 
 /// How one Swift-shaped service differs from the others, as data. Shared code reads this and never the service's name.
 package struct SwiftProfile: Sendable, Hashable {
-    /// How a large object names its content (swift.md sections 7.1 and 7.2).
+    /// How a large object names its content (Swift documentation, large objects).
     package enum LargeObjects: Sendable, Hashable {
         /// The manifest names each segment with its ETag and size.
         case named
@@ -39,22 +39,22 @@ package struct SwiftProfile: Sendable, Hashable {
         capabilities.headersAtCompletion = true
         capabilities.presign = false
         capabilities.usage = true
-        // swift.md section 12. An update that a busy container server refuses waits for the next round of the updater, five
+        // An update that a busy container server refuses waits for the next round of the updater, five
         // minutes later by default.
         capabilities.listingLag = .seconds(600)
         return capabilities
     }
 
-    /// OpenStack Swift, with the middleware that every installation has (swift.md section 10).
+    /// OpenStack Swift, with the middleware that every installation has (Swift documentation, discoverability).
     package static let swift: SwiftProfile = {
         var profile = SwiftProfile(
             name: "swift", segmentArea: ".pailfs/", capabilities: capabilities(area: ".pailfs/"))
-        // The server sends smaller segments at one a second (swift.md section 7.2).
+        // The server sends smaller segments at one a second (Swift documentation, dynamic large objects).
         profile.capabilities.smallestPart = 1 << 20
         return profile
     }()
 
-    /// iFlytek's open storage (cssp.md): one container, no bulk requests, large objects by prefix.
+    /// iFlytek's open storage (CSSP API documentation): one container, no bulk requests, large objects by prefix.
     package static let cssp: SwiftProfile = {
         let area = ".cssp-parts/"
         var profile = SwiftProfile(name: "cssp", segmentArea: area, capabilities: capabilities(area: area))
@@ -63,7 +63,7 @@ package struct SwiftProfile: Sendable, Hashable {
         profile.createsContainers = false
         profile.looksBeforeCreating = true
         profile.listsUntilEmptyPage = true
-        // After the tenth segment of an answer the server sends one a second (cssp.md section 7).
+        // After the tenth segment of an answer the server sends one a second (CSSP SDKs, multipart upload).
         profile.capabilities.smallestPart = 64 << 20
         profile.capabilities.deleteBatch = 1
         return profile

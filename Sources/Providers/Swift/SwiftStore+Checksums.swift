@@ -5,7 +5,7 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// Checksums of a large object's segments: its manifest has the MD5 of each (swift.md section 7.1).
+/// Checksums of a large object's segments: its manifest has the MD5 of each (Swift documentation, static large objects).
 extension SwiftStore {
     /// Sends a GET of the manifest, for an object that an answer has shown to be large. Empty where a server does not show
     /// manifests, and where the manifest is not that of `version`, whose ETag is made of the segments'.

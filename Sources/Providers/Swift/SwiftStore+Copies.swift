@@ -3,7 +3,7 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// Copies at the server (swift.md section 6).
+/// Copies at the server (OpenStack Object Storage API, copy object).
 extension SwiftStore {
     /// A copy of a large object is one plain object, so no two objects ever share segments.
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
@@ -74,7 +74,7 @@ extension SwiftStore {
         PercentEncoding.encode(container) + "/" + PercentEncoding.encode(name, keepingSlash: true)
     }
 
-    /// One bulk request (swift.md section 8): its status is always 200. A missing object counts as deleted.
+    /// One bulk request (Swift documentation, bulk delete): its status is always 200. A missing object counts as deleted.
     func deleteTogether(
         _ paths: [String], _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) -> [ObjectStoreError] {

@@ -3,7 +3,7 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// Listings of a container (swift.md section 3, cssp.md section 3).
+/// Listings of a container (OpenStack Object Storage API, containers; CSSP API, listings).
 extension SwiftStore {
     /// An entry of a listing whose object may be larger than listed.
     struct ListedState: Hashable, Sendable {
@@ -80,7 +80,7 @@ extension SwiftStore {
         return ListedObject(key: key, version: version)
     }
 
-    /// A large object by prefix, and a link, are listed as empty (swift.md section 13, 1), and Ceph lists a manifest of segments
+    /// A large object by prefix, and a link, are listed as empty (as Swift answers), and Ceph lists a manifest of segments
     /// with the manifest's length and the ETag of no bytes: only a HEAD shows the object. One HEAD is sent for each, as long as
     /// it is listed with the same time.
     private func look(

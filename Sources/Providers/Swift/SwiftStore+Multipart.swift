@@ -4,7 +4,7 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// Multipart uploads as segments and a manifest (swift.md section 7.3, cssp.md section 7.1).
+/// Multipart uploads as segments and a manifest (Swift documentation, large objects; CSSP SDKs, multipart upload).
 extension SwiftStore {
     /// One request, and three more where the container of segments does not exist yet.
     package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
@@ -270,7 +270,7 @@ extension SwiftStore {
         return false
     }
 
-    /// Repeats `isSettled` until it returns true, for a minute at most (cssp.md section 7.1, 4).
+    /// Repeats `isSettled` until it returns true, for a minute at most (listings of CSSP lag behind).
     private func settle(
         _ what: String, _ isSettled: () async throws(ObjectStoreError) -> Bool
     ) async throws(ObjectStoreError) {

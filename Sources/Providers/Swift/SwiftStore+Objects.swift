@@ -4,7 +4,7 @@ import HTTP
 package import ObjectStorage
 import Synchronization
 
-/// HEAD, GET, PUT, POST, DELETE of objects (swift.md sections 4 and 5).
+/// HEAD, GET, PUT, POST, DELETE of objects (OpenStack Object Storage API, objects).
 extension SwiftStore {
     package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
         try requireVisible(key, .head)
@@ -58,7 +58,8 @@ extension SwiftStore {
             }
         }
         var info = try info(call, response, size: answered?.total ?? response.delivered)
-        // With a condition, the answer for a large object by prefix has the content type of an error (swift.md section 7.2).
+        // With a condition, the answer for a large object by prefix has the content type of an error (Swift documentation,
+        // dynamic large objects).
         if request.condition != nil, response.headers["X-Object-Manifest"] != nil {
             info.metadata.contentType = try await head(request.key, condition: nil).metadata.contentType
         }
@@ -132,7 +133,8 @@ extension SwiftStore {
         }
     }
 
-    /// Adds metadata and condition of a new object. A write can only have the condition `*` (swift.md section 4).
+    /// Adds metadata and condition of a new object. A write can only have the condition `*` (OpenStack Object Storage API,
+    /// objects).
     func addNewObject(_ request: PutRequest, to call: inout Call) throws(ObjectStoreError) {
         guard request.storageClass == nil else { throw .lacking(call.operation, request.key, "storage classes") }
         try checkKey(call)
@@ -175,7 +177,7 @@ extension SwiftStore {
 
     // MARK: Answers
 
-    /// Whether headers are those of a large object, whose ETag is made of its segments' (swift.md section 7).
+    /// Whether headers are those of a large object, whose ETag is made of its segments' (Swift documentation, large objects).
     static func isLarge(_ headers: HTTPHeaders) -> Bool {
         headers["X-Object-Manifest"] != nil || headers["X-Static-Large-Object"]?.lowercased() == "true"
     }
@@ -208,7 +210,7 @@ extension SwiftStore {
         return info
     }
 
-    /// `Last-Modified` is rounded up to a second; listings show `X-Timestamp` (swift.md section 4).
+    /// `Last-Modified` is rounded up to a second; listings show `X-Timestamp` (OpenStack Object Storage API, objects).
     private func modified(_ headers: HTTPHeaders) -> Timestamp {
         if let text = headers["X-Timestamp"] {
             let halves = text.split(separator: ".", maxSplits: 1)

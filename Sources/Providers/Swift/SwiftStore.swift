@@ -6,9 +6,9 @@ import Synchronization
 
 /// A container of OpenStack Swift or of a store with its object API, driven by a profile and an authenticator.
 ///
-/// Holds no object data. Locks: facts learnt while it runs (which keys are plain objects, which uploads are in progress, orphaned
-/// segments) are in its mutex, a leaf, and live as long as the mount. Sends each request once; only what an authenticator can
-/// correct, an expired token or a wrong clock, is retried, once.
+/// Holds no object data. Locks: facts learnt while it runs (which keys are plain objects, which uploads are in progress,
+/// orphaned segments) are in its mutex, a leaf, and live as long as the mount. Sends each request once; only what an
+/// authenticator can correct, an expired token or a wrong clock, is retried, once.
 package final class SwiftStore: ObjectStore {
     package struct Settings: Sendable {
         package var container: String
@@ -19,7 +19,7 @@ package final class SwiftStore: ObjectStore {
         package var smallestPart: Int64?
         /// The server, if known; otherwise the container's answers show it.
         package var server: SwiftServer?
-        /// The account's or container's key for URLs without a token (swift.md section 2.4).
+        /// The account's or container's key for URLs without a token (Swift documentation, tempurl).
         package var temporaryURLKey: Secret?
         /// Whether checksums from the store are compared with the bytes, on top of lengths.
         package var verifiesChecksums = true
@@ -62,7 +62,7 @@ package final class SwiftStore: ObjectStore {
         init(listPage: Int, server: SwiftServer?) { (self.listPage, self.server) = (listPage, server) }
     }
 
-    /// The page size that every server allows (swift.md section 3: 10 000 unless its operator sets less).
+    /// The page size that every server allows (OpenStack Object Storage API, containers: 10 000 unless its operator sets less).
     static let safeListPage = 1000
     /// A page with at least so many entries may have a successor, though it is shorter than requested: Ceph's gateway ends some
     /// early.
@@ -235,7 +235,7 @@ package final class SwiftStore: ObjectStore {
         _ = try entries(call, try await send(call))
     }
 
-    /// The container's own counts, which lag behind (swift.md section 12), and the quota of its middleware.
+    /// The container's own counts, which lag behind (Swift documentation, container updater), and the quota of its middleware.
     package func usage() async throws(ObjectStoreError) -> BucketUsage {
         let call = call(.usage, .head)
         let response = try await send(call)

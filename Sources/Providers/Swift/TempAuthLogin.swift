@@ -2,7 +2,7 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// The login of auth version 1, for TempAuth and Ceph's gateway (swift.md section 2.1).
+/// The login of auth version 1, for TempAuth and Ceph's gateway (Swift documentation, TempAuth).
 package struct TempAuthLogin: Sendable {
     /// `https://host/auth/v1.0`
     package var url: String

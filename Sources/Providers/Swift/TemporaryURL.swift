@@ -3,7 +3,7 @@ import Digests
 import HTTP
 import ObjectStorage
 
-/// The query of a URL without a token (swift.md section 2.4).
+/// The query of a URL without a token (Swift documentation, tempurl).
 enum TemporaryURL {
     /// `path` is the encoded one, from `/v1/` on; `expires` in seconds since 1970. The decoded path is signed.
     static func query(_ method: HTTPMethod, path: String, expires: Int64, key: Secret, at server: SwiftServer?)

@@ -15,7 +15,8 @@ package struct SwiftToken: Sendable {
 }
 
 /// Authenticates with a token from a login, which is made before the token is needed, again before it expires, and when it is
-/// refused (swift.md section 2.3). One login at a time for all callers; each login returns the storage URL again.
+/// refused (OpenStack Object Storage API, authentication). One login at a time for all callers; each login returns the storage
+/// URL again.
 package struct TokenAuthenticator: SwiftAuthenticator {
     package typealias Login = @Sendable () async throws(ObjectStoreError) -> SwiftToken
 
