@@ -20,12 +20,7 @@ import Testing
         _ configure: (inout FamilyStore.Settings) -> Void = { _ in },
         answer: @escaping @Sendable (Int, LocalRequest) -> LocalAnswer
     ) throws -> FamilyFixture {
-        try FamilyFixture(profile: profile, tellsVersions: tellsVersions) {
-            $0.region = "cn-hangzhou"
-            configure(&$0)
-        } answer: { number, request in
-            answer(number, request)
-        }
+        try .oss(profile, tellsVersions: tellsVersions, configure, answer: answer)
     }
 
     @Test func aRangeIsAskedForInTheStandardWay() async throws {
@@ -255,40 +250,6 @@ import Testing
         #expect(error?.requestID == "R1")
     }
 
-    @Test func theRegionIsAskedForBeforeTheFirstSignature() async throws {
-        let fixture = try fixture(.oss, { $0.region = nil }) { _, request in
-            request.query == "location="
-                ? LocalAnswer(200, body: "<LocationConstraint>oss-cn-shanghai</LocationConstraint>")
-                : LocalAnswer(200, Self.object, bytes: Self.content)
-        }
-        for _ in 0..<2 { _ = try await fixture.store.head("k", condition: nil) }
-        let requests = fixture.requests
-        #expect(requests.count == 3)
-        #expect(requests[0]["authorization"]?.hasPrefix("OSS ID:") == true)
-        #expect(requests[2]["authorization"]?.contains("/cn-shanghai/oss/aliyun_v4_request") == true)
-    }
-
-    /// Accounts and buckets that are newer than 2025 may not be asked with signatures of version 1.
-    @Test func whoMayNotAskForTheRegionIsToldToGiveIt() async throws {
-        let fixture = try fixture(.oss, { $0.region = nil }) { _, _ in
-            .error(403, "AccessDenied", message: "Signature version 1 is forbidden.")
-        }
-        let error = await fixture.error { store throws(ObjectStoreError) in try await store.checkAccess() }
-        #expect(error?.message.contains("set region=") == true)
-    }
-
-    @Test func anotherEndpointIsNamedAndNotFollowed() async throws {
-        let fixture = try fixture { _, _ in
-            .error(
-                403, "AccessDenied", "<Endpoint>oss-cn-beijing.aliyuncs.com</Endpoint>",
-                message: "The bucket you are attempting to access must be addressed using the specified endpoint.")
-        }
-        let error = await fixture.error { store throws(ObjectStoreError) in try await store.checkAccess() }
-        #expect(error?.kind == .wrongRegion)
-        #expect(error?.message.contains("endpoint=oss-cn-beijing.aliyuncs.com") == true)
-        #expect(fixture.requests.count == 1)
-    }
-
     @Test func theSumOfThePartsIsComparedWithTheObject() async throws {
         let crc = CRC64ECMA.value(of: Array("hello oss".utf8))
         let fixture = try fixture { _, request in
@@ -404,41 +365,6 @@ import Testing
         }
         #expect([wrong?.kind, granted?.kind] == [.invalidRequest, .notSupported])
         #expect(fixture.requests.count == 1)
-    }
-
-    @Test func everyBucketOfTheAccountIsListedOverPages() async throws {
-        let fixture = try fixture { number, _ in
-            let more = number == 0 ? "<IsTruncated>true</IsTruncated><NextMarker>b</NextMarker>" : ""
-            return LocalAnswer(
-                200,
-                body: "<ListAllMyBucketsResult><Owner><ID>1</ID></Owner>\(more)<Buckets><Bucket>"
-                    + "<CreationDate>2023-11-14T22:13:20.000Z</CreationDate><Location>oss-cn-hangzhou</Location>"
-                    + "<ExtranetEndpoint>oss-cn-hangzhou.aliyuncs.com</ExtranetEndpoint><Name>b\(number)</Name></Bucket>"
-                    + "</Buckets></ListAllMyBucketsResult>")
-        }
-        let entries = try await fixture.directory().buckets()
-        #expect(entries.map(\.name) == ["b0", "b1"])
-        #expect(entries.first?.region == "cn-hangzhou")
-        // This endpoint is not the provider's, so its buckets are behind it as well.
-        #expect(entries.first?.endpoint == nil)
-        #expect(fixture.requests.map(\.target) == ["/?max-keys=1000", "/?marker=b&max-keys=1000"])
-        #expect(fixture.requests.first?["authorization"]?.contains("/cn-hangzhou/oss/aliyun_v4_request") == true)
-    }
-
-    @Test func bucketsAreListedWhereNothingTellsTheRegion() async throws {
-        let fixture = try fixture(.oss, { $0.region = nil }) { _, _ in
-            LocalAnswer(200, body: "<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>")
-        }
-        #expect(try await fixture.directory().buckets().isEmpty)
-        #expect(fixture.requests.map { $0["authorization"]?.hasPrefix("OSS ID:") } == [true])
-    }
-
-    @Test func aSignatureForAnotherRegionIsToldAsThat() async throws {
-        let fixture = try fixture { _, _ in
-            .error(400, "InvalidArgument", message: "Invalid signing region in Authorization header.")
-        }
-        let error = await fixture.error { store throws(ObjectStoreError) in try await store.checkAccess() }
-        #expect(error?.kind == .wrongRegion)
     }
 
     @Test(arguments: [
