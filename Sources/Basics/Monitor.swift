@@ -54,7 +54,7 @@ package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: 
         }
     }
 
-    /// What the state tells a task that asked: its answer is there, or the task waits.
+    /// Whether the task gets its answer at once, or waits for it.
     package enum Decision {
         case answer(Answer)
         case wait(Want)

@@ -2,7 +2,7 @@ import Basics
 import Digests
 import Testing
 
-/// Hashes that Qiniu's own tool tells.
+/// Known hashes, one of them published by Qiniu.
 @Suite struct QETagTests {
     struct Vector: CustomTestStringConvertible, Sendable {
         let testDescription: String

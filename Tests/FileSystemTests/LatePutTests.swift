@@ -7,6 +7,17 @@ import Testing
 
 /// A request that a program has interrupted is still on its way: what replaces its bytes goes after it.
 @Suite(.timeLimit(.minutes(2))) struct LatePutTests {
+    /// Stores `f`, whose upload waits at the gate and then finds the store away.
+    private func uploadDuringAnOutage(_ tree: MountedTree) async throws -> Gate {
+        tree.store.fault = { operation, key in
+            guard operation == .put else { return nil }
+            return ObjectStoreError(.unreachable, operation, key: key, message: "away")
+        }
+        let gate = tree.store.hold(.put)
+        try await tree.store("f", Array("promised".utf8))
+        return gate
+    }
+
     @Test(arguments: [false, true])
     func whatIsWrittenOverAPromiseIsSentAfterIt(isReplaced: Bool) async throws {
         let tree = try MountedTree(durability: .local)
@@ -56,12 +67,7 @@ import Testing
 
     @Test func nobodyWaitsForAStoreThatIsAwayForLong() async throws {
         let tree = try MountedTree(durability: .local)
-        tree.store.fault = { operation, key in
-            guard operation == .put else { return nil }
-            return ObjectStoreError(.unreachable, operation, key: key, message: "away")
-        }
-        var gate = tree.store.hold(.put)
-        try await tree.store("f", Array("promised".utf8))
+        var gate = try await uploadDuringAnOutage(tree)
         for mode in 0..<8 as Range<UInt16> {
             await gate.waitForArrivals()
             try await tree.change("f") { $0.mode = 0o600 + mode }
@@ -80,12 +86,7 @@ import Testing
     /// The store came back while the upload waited for its answer, and the mount ends.
     @Test func silenceFromBeforeTheEndKeepsNoFileFromBeingStored() async throws {
         let tree = try MountedTree(durability: .local)
-        tree.store.fault = { operation, key in
-            guard operation == .put else { return nil }
-            return ObjectStoreError(.unreachable, operation, key: key, message: "away")
-        }
-        let gate = tree.store.hold(.put)
-        try await tree.store("f", Array("promised".utf8))
+        let gate = try await uploadDuringAnOutage(tree)
         await gate.waitForArrivals()
         tree.store.fault = nil
         let system = tree.system

@@ -96,6 +96,20 @@ import Testing
         #expect(try await isAsMade("e/moved"))
     }
 
+    /// The link that replaces it has the same target, and so the same ETag.
+    @Test(.rule("symlink.native", "attr.stored")) func anOwnerThatAnotherHostChangesIsSeen() async throws {
+        let tree = try await tree()
+        for uid in ["5", "6"] {
+            var headers = ObjectMetadata()
+            headers.user["uid"] = uid
+            _ = try await tree.store.putSymlink(PutRequest("d/owned", metadata: headers), target: "top")
+            try await tree.system.refreshEverywhere(.root)
+            _ = try await tree.names("d")
+            #expect(try await tree.find("d/owned").uid == UInt32(uid))
+            tree.time.advance(by: .seconds(61))
+        }
+    }
+
     /// A directory is renamed by listings, which tell no headers.
     @Test(.rule("attr.stored")) func theirHeadersMoveWithTheirDirectoryUnread() async throws {
         let tree = try await tree()

@@ -147,6 +147,23 @@ import Testing
         }
     }
 
+    /// A HEAD would be about the object that the link leads to.
+    @Test func aLinkThatWasMadeUnseenIsOurs() async throws {
+        let memory = memory
+        loseFirstAnswer(.putSymlink)
+        memory.fault = { [weak memory] asked, key in
+            asked == .putSymlink && memory?.count(asked) == 2
+                ? ObjectStoreError(.preconditionFailed, asked, key: key, status: 409, message: "exists") : nil
+        }
+        let store = store
+        let answer = try await retried { () async throws(ObjectStoreError) in
+            try await store.putSymlink(PutRequest("l", condition: .absent), target: "t")
+        }
+        #expect(answer.etag == memory.info("l")?.version.etag)
+        #expect(memory.count(.symlinkTarget) == 1)
+        #expect(memory.count(.head) == 0)
+    }
+
     @Test func anUploadThatCompletedUnseenIsOurs() async throws {
         loseFirstAnswer(.completeUpload)
         let upload = try await store.createUpload(PutRequest("k"))

@@ -6,7 +6,7 @@ import Testing
 /// How the region of a bucket at OSS is found, and what is said where it is another one.
 @Suite(.timeLimit(.minutes(5))) struct OSSRegionTests {
     @Test func theRegionIsAskedForBeforeTheFirstSignature() async throws {
-        let fixture = try FamilyFixture.oss(.oss, { $0.region = nil }) { _, request in
+        let fixture = try FamilyFixture.oss({ $0.region = nil }) { _, request in
             request.query == "location="
                 ? LocalAnswer(200, body: "<LocationConstraint>oss-cn-shanghai</LocationConstraint>")
                 : LocalAnswer(
@@ -21,7 +21,7 @@ import Testing
 
     /// Accounts and buckets that are newer than 2025 may not be asked with signatures of version 1.
     @Test func whoMayNotAskForTheRegionIsToldToGiveIt() async throws {
-        let fixture = try FamilyFixture.oss(.oss, { $0.region = nil }) { _, _ in
+        let fixture = try FamilyFixture.oss({ $0.region = nil }) { _, _ in
             .error(403, "AccessDenied", message: "Signature version 1 is forbidden.")
         }
         let error = await fixture.error { store throws(ObjectStoreError) in try await store.checkAccess() }
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test func bucketsAreListedWhereNothingTellsTheRegion() async throws {
-        let fixture = try FamilyFixture.oss(.oss, { $0.region = nil }) { _, _ in
+        let fixture = try FamilyFixture.oss({ $0.region = nil }) { _, _ in
             LocalAnswer(200, body: "<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>")
         }
         #expect(try await fixture.directory().buckets().isEmpty)
@@ -79,11 +79,10 @@ import Testing
 extension FamilyFixture {
     /// A bucket of OSS in the region `cn-hangzhou`.
     static func oss(
-        _ profile: FamilyProfile = .oss, tellsVersions: Bool = false,
-        _ configure: (inout FamilyStore.Settings) -> Void = { _ in },
+        tellsVersions: Bool = false, _ configure: (inout FamilyStore.Settings) -> Void = { _ in },
         answer: @escaping @Sendable (Int, LocalRequest) -> LocalAnswer
     ) throws -> FamilyFixture {
-        try FamilyFixture(profile: profile, tellsVersions: tellsVersions) {
+        try FamilyFixture(profile: .oss, tellsVersions: tellsVersions) {
             $0.region = "cn-hangzhou"
             configure(&$0)
         } answer: { number, request in

@@ -15,16 +15,8 @@ import Testing
         ("x-oss-storage-class", "Standard"),
     ]
 
-    private func fixture(
-        _ profile: FamilyProfile = .oss, tellsVersions: Bool = false,
-        _ configure: (inout FamilyStore.Settings) -> Void = { _ in },
-        answer: @escaping @Sendable (Int, LocalRequest) -> LocalAnswer
-    ) throws -> FamilyFixture {
-        try .oss(profile, tellsVersions: tellsVersions, configure, answer: answer)
-    }
-
     @Test func aRangeIsAskedForInTheStandardWay() async throws {
-        let fixture = try fixture { _, _ in
+        let fixture = try FamilyFixture.oss { _, _ in
             LocalAnswer(206, Self.object + [("Content-Range", "bytes 6-8/9")], body: "oss")
         }
         let sink = CollectingSink()
@@ -36,7 +28,7 @@ import Testing
     }
 
     @Test func theWholeObjectInsteadOfARangeReachesNobody() async throws {
-        let fixture = try fixture { _, _ in LocalAnswer(200, Self.object, bytes: Self.content) }
+        let fixture = try FamilyFixture.oss { _, _ in LocalAnswer(200, Self.object, bytes: Self.content) }
         let sink = CollectingSink()
         let error = await fixture.error { store throws(ObjectStoreError) in
             _ = try await store.get(GetRequest("k", range: 5..<2000), into: sink)
@@ -47,7 +39,7 @@ import Testing
 
     @Test func bytesThatAreNotWhatTheChecksumSaysAreRefused() async throws {
         let multipart = [("ETag", "\"5B3C1A2E053D763E1B002CC607C5A0FE-2\""), Self.object[3]]
-        let fixture = try fixture { _, request in
+        let fixture = try FamilyFixture.oss { _, request in
             request.method == "GET" ? LocalAnswer(200, multipart, body: "hello 0ss") : LocalAnswer(200, multipart)
         }
         let got = await fixture.error { store throws(ObjectStoreError) in
@@ -61,14 +53,14 @@ import Testing
     }
 
     @Test func checksumsAreNotComparedWhenTheMountDoesNotWantThem() async throws {
-        let fixture = try fixture(.oss, { $0.verifiesChecksums = false }) { _, _ in
+        let fixture = try FamilyFixture.oss({ $0.verifiesChecksums = false }) { _, _ in
             LocalAnswer(200, [("ETag", "\"x\""), ("x-oss-hash-crc64ecma", "1")], bytes: Self.content)
         }
         _ = try await fixture.store.get(GetRequest("k"), into: CollectingSink())
     }
 
     @Test func aCreateOnlyPutForbidsToOverwrite() async throws {
-        let fixture = try fixture { number, _ in
+        let fixture = try FamilyFixture.oss { number, _ in
             number == 0 ? LocalAnswer(200, Self.object) : .error(409, "FileAlreadyExists")
         }
         let request = PutRequest(
@@ -87,7 +79,7 @@ import Testing
     }
 
     @Test func aConditionThatOSSLacksIsNoRequest() async throws {
-        let fixture = try fixture { _, _ in LocalAnswer(200, Self.object) }
+        let fixture = try FamilyFixture.oss { _, _ in LocalAnswer(200, Self.object) }
         let error = await fixture.error { store throws(ObjectStoreError) in
             _ = try await store.put(PutRequest("k", condition: .match(ETag("x"))), body: MemorySource([]))
         }
@@ -96,7 +88,7 @@ import Testing
     }
 
     @Test func namesOfMetadataComeBackAsTheyWere() async throws {
-        let fixture = try fixture { _, _ in
+        let fixture = try FamilyFixture.oss { _, _ in
             LocalAnswer(
                 200, Self.object + [("x-oss-meta-my--5fname", "v"), ("x-oss-meta-a--b", "w")], body: "123456789")
         }
@@ -105,7 +97,7 @@ import Testing
     }
 
     @Test(.rule("xattr.copied")) func newHeadersKeepClassEncryptionTagsAndACL() async throws {
-        let fixture = try fixture { _, request in
+        let fixture = try FamilyFixture.oss { _, request in
             if request.method == "HEAD" {
                 return LocalAnswer(
                     200,
@@ -136,7 +128,7 @@ import Testing
 
     /// A server that refuses to copy, as OSS does when the source is an append object.
     private func refusingCopies(_ content: [UInt8]) throws -> FamilyFixture {
-        try fixture { _, request in
+        try FamilyFixture.oss { _, request in
             let etag = ("ETag", "\"A\"")
             switch (request.method, request["x-oss-copy-source"], request["range"]) {
             case (_, _?, _): return .error(400, "OperationNotSupported")
@@ -185,7 +177,7 @@ import Testing
     }
 
     @Test func aListingShowsLinksAndAsksForAWholePage() async throws {
-        let fixture = try fixture { _, _ in
+        let fixture = try FamilyFixture.oss { _, _ in
             LocalAnswer(
                 200,
                 body: "<ListBucketResult><EncodingType>url</EncodingType><KeyCount>2</KeyCount>"
@@ -202,7 +194,7 @@ import Testing
     }
 
     @Test func aTokenIsDecodedBeforeItIsSentBack() async throws {
-        let fixture = try fixture { _, _ in
+        let fixture = try FamilyFixture.oss { _, _ in
             LocalAnswer(
                 200,
                 body: "<ListBucketResult><EncodingType>url</EncodingType><KeyCount>0</KeyCount>"
@@ -214,14 +206,14 @@ import Testing
     }
 
     @Test func nothingIsSaidWhenEverythingIsDeleted() async throws {
-        let fixture = try fixture { _, _ in LocalAnswer(200) }
+        let fixture = try FamilyFixture.oss { _, _ in LocalAnswer(200) }
         #expect(try await fixture.store.deleteMany(["a", "b"]).isEmpty)
         let body = try #require(fixture.requests.first).body
         #expect(String(decoding: body, as: UTF8.self).hasPrefix("<Delete><Object><Key>a</Key>"))
     }
 
     @Test func linksAreWrittenAndRead() async throws {
-        let fixture = try fixture { _, request in
+        let fixture = try FamilyFixture.oss { _, request in
             LocalAnswer(
                 200,
                 request.method == "GET"
@@ -239,7 +231,7 @@ import Testing
 
     @Test func theReasonOfAFailedHeadIsInItsHeader() async throws {
         let document = "<Error><Code>NoSuchBucket</Code><Message>gone</Message><RequestId>R</RequestId></Error>"
-        let fixture = try fixture { _, _ in
+        let fixture = try FamilyFixture.oss { _, _ in
             LocalAnswer(404, [("x-oss-err", Base64.encode(Array(document.utf8))), ("x-oss-request-id", "R1")])
         }
         let error = await fixture.error { store throws(ObjectStoreError) in
@@ -252,7 +244,7 @@ import Testing
 
     @Test func theSumOfThePartsIsComparedWithTheObject() async throws {
         let crc = CRC64ECMA.value(of: Array("hello oss".utf8))
-        let fixture = try fixture { _, request in
+        let fixture = try FamilyFixture.oss { _, request in
             if request.method == "PUT" {
                 return LocalAnswer(
                     200,
@@ -281,7 +273,7 @@ import Testing
     }
 
     @Test func partsAreListedWithTheirChecksums() async throws {
-        let fixture = try fixture { _, _ in
+        let fixture = try FamilyFixture.oss { _, _ in
             LocalAnswer(
                 200,
                 body: "<ListPartsResult><IsTruncated>false</IsTruncated><NextPartNumberMarker>1</NextPartNumberMarker>"
@@ -293,7 +285,7 @@ import Testing
     }
 
     @Test func restoringIsAskedAsTheClassWants() async throws {
-        let fixture = try fixture { number, _ in
+        let fixture = try FamilyFixture.oss { number, _ in
             number == 2 ? .error(409, "RestoreAlreadyInProgress") : LocalAnswer(202)
         }
         try await fixture.store.restore("k", RestoreRequest())
@@ -308,7 +300,7 @@ import Testing
     }
 
     @Test func aBucketWithVersionsHasNoCreateOnlyPuts() async throws {
-        let fixture = try fixture(tellsVersions: true) { _, request in
+        let fixture = try FamilyFixture.oss(tellsVersions: true) { _, request in
             request.query == "versioning="
                 ? LocalAnswer(
                     200, body: "<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>")
@@ -321,7 +313,7 @@ import Testing
 
     /// The process that asked for the bucket's access may be another one, and a bucket of an account is not asked for.
     @Test(.rule("conflict.gap")) func anUncheckedBucketWithVersionsIsLookedAt() async throws {
-        let fixture = try fixture(tellsVersions: true) { _, request in
+        let fixture = try FamilyFixture.oss(tellsVersions: true) { _, request in
             if request.query == "versioning=" {
                 return LocalAnswer(
                     200, body: "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
@@ -346,14 +338,14 @@ import Testing
     }
 
     @Test func usageIsWhatTheBucketCounts() async throws {
-        let fixture = try fixture { _, _ in
+        let fixture = try FamilyFixture.oss { _, _ in
             LocalAnswer(200, body: "<BucketStat><Storage>1600</Storage><ObjectCount>230</ObjectCount></BucketStat>")
         }
         #expect(try await fixture.store.usage() == BucketUsage(bytes: 1600, objects: 230))
     }
 
     @Test func aCannedListIsSetAndGrantsAreNot() async throws {
-        let fixture = try fixture { _, _ in LocalAnswer(200) }
+        let fixture = try FamilyFixture.oss { _, _ in LocalAnswer(200) }
         try await fixture.store.setAccessControl(of: "k", to: AccessControl(canned: "public-read"))
         #expect(fixture.requests.last?["x-oss-object-acl"] == "public-read")
         let wrong = await fixture.error { store throws(ObjectStoreError) in
@@ -377,7 +369,7 @@ import Testing
         (403, "InvalidObjectState", .archived(restoring: false)), (409, "FileImmutable", .accessDenied),
     ])
     func codesBecomeKinds(status: Int, code: String, kind: ObjectStoreError.Kind) async throws {
-        let fixture = try fixture { _, _ in .error(status, code) }
+        let fixture = try FamilyFixture.oss { _, _ in .error(status, code) }
         let error = await fixture.error { store throws(ObjectStoreError) in
             _ = try await store.get(GetRequest("k"), into: CollectingSink())
         }
@@ -386,7 +378,7 @@ import Testing
 
     @Test func settingsThatOSSDoesNotHaveAreRefused() {
         func isRefused(_ configure: (inout FamilyStore.Settings) -> Void) -> Bool {
-            let fixture = try? fixture(.oss, configure) { _, _ in LocalAnswer(200) }
+            let fixture = try? FamilyFixture.oss(configure) { _, _ in LocalAnswer(200) }
             return fixture == nil
         }
         #expect(isRefused { $0.trafficLimit = 1 })

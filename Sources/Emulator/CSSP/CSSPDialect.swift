@@ -69,7 +69,7 @@ struct CSSPDialect: Dialect {
         }
     }
 
-    /// Without a signature only what the container's list of readers grants to everybody (CSSP API, container ACL).
+    /// Admits a request without a signature if the container's list of readers allows it to all (CSSP API, container ACL).
     private func admitAnonymous(_ call: CSSPCall) throws(CSSPError) {
         let readers = (try? library.bucket(call.target.container))?.record.properties.value(of: Self.readersProperty)
         let grants = (readers ?? "").split(separator: ",").map { $0.filter { $0 != " " } }

@@ -6,11 +6,11 @@ import Synchronization
 /// Whether the store answers at all. While it does not, known entries and listings count although they have expired.
 ///
 /// Intercepts the requests of the file system itself. A request that was tried until its deadline without an answer begins an
-/// outage. A request that the store could not serve begins one if a probe fails as well: its failure may be about one object, or
-/// one part of the bucket. Any answer ends the outage, and a probe asks for one every second.
+/// outage. A request that the store could not serve begins one if a probe fails as well: its failure may be about one object,
+/// or one part of the bucket. Any answer ends the outage, and a probe asks for one every second.
 ///
-/// If there is an outage at the end of the mount, every later request fails at once with its error. The silence that met a request
-/// from before the end may be over: there a probe has to fail as well. The mutex is a leaf.
+/// If there is an outage at the end of the mount, every later request fails at once with its error. A request from before the
+/// end begins one only if a probe fails as well: the store may have come back since. The mutex is a leaf.
 final class StoreWatch: Interceptor {
     private struct State {
         /// The error that began the outage; nil if there is none.
@@ -55,7 +55,7 @@ final class StoreWatch: Interceptor {
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
         if let verdict { throw verdict }
-        let isLast = isEnding
+        let wasEnding = isEnding
         do throws(ObjectStoreError) {
             let answer = try await attempt()
             noteAnswer()
@@ -64,7 +64,7 @@ final class StoreWatch: Interceptor {
         } catch {
             if !error.isOutage {
                 if error.status != nil { answered() }
-            } else if error.status == nil && isLast == isEnding || isAway {
+            } else if isAway || error.status == nil && wasEnding == isEnding {
                 lost(error)
             } else if let reason = await probe(), reason.isOutage {
                 lost(reason)
@@ -108,13 +108,13 @@ struct LastRequests: Interceptor {
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
         if let verdict = watch.verdict { throw verdict }
-        let isLast = watch.isEnding
+        let wasEnding = watch.isEnding
         do throws(ObjectStoreError) {
             let answer = try await attempt()
             watch.noteAnswer()
             return answer
         } catch {
-            if isLast, error.isOutage, error.status == nil { watch.lost(error) }
+            if wasEnding, error.isOutage, error.status == nil { watch.lost(error) }
             throw error
         }
     }

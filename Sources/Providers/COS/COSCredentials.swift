@@ -2,8 +2,8 @@ package import Basics
 package import HTTP
 package import ObjectStorage
 
-/// The places where COS's users keep their credentials (documentation of coscli and COSCMD), read in the order of that table,
-/// after pailfs's own variables.
+/// The places where COS's users keep their credentials (documentation of coscli and COSCMD), read after pailfs's own
+/// variables.
 ///
 /// A profile that was named, or a file with credentials of another kind than keys, is used, or an error gives the remedy.
 package struct COSCredentials: Sendable {

@@ -65,7 +65,7 @@ package struct COSSigner: RequestSigner {
         ]
     }
 
-    /// Names are converted to lower case after they were encoded (COS API, "Request Signature", step 3).
+    /// Names are converted to lower case after they were encoded (COS API, "Request Signature").
     private static func canonical(_ items: [QueryItem]) -> (names: String, text: String) {
         let pairs = items.map { (name: $0.name.lowercased(), value: $0.value) }.sorted { $0.name < $1.name }
         return (

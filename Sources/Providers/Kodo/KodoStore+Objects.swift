@@ -209,7 +209,7 @@ extension KodoStore {
     }
 
     /// Checks that the object is the one just stored. Kodo reports success for the same bytes even where it must not replace an
-    /// object (as the service was seen to answer), and keeps the first writer's object: the metadata shows whose it is.
+    /// object, and keeps the first writer's object: the metadata shows whose it is.
     func confirm(
         _ key: ObjectKey, _ metadata: ObjectMetadata, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) {

@@ -10,7 +10,7 @@ package struct SwiftAccount: BucketDirectory {
         store = SwiftStore(SwiftStore.Settings(container: ""), authenticator: authenticator, engine: engine, time: time)
     }
 
-    /// Lists the containers without those in which tools keep segments (as SLO and DLO clients name them).
+    /// Lists the containers without those in which tools keep segments, which are known by their names.
     package func buckets() async throws(ObjectStoreError) -> [BucketEntry] {
         var names: [String] = []
         while true {
