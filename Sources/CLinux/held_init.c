@@ -20,13 +20,15 @@ struct init_out {
     uint32_t flags2, max_stack_depth;
 };
 // In `flags`, and in `flags2`.
-enum { init_ext = 1 << 30, handle_killpriv_v2 = 1 << 28, passthrough = 1 << 5 };
+enum { init_ext = 1 << 30, handle_killpriv_v2 = 1 << 28, posix_acl = 1 << 20, passthrough = 1 << 5 };
 
-static int wants_backing;
+static int wants_backing, wants_checks;
 // While libfuse's answer is caught: the device, and where the answer arrives.
 static int diverted_device = -1, diverted_answers = -1;
 
 void linux_held_want_backing(void) { wants_backing = 1; }
+
+void linux_held_want_checks(void) { wants_checks = 1; }
 
 static struct init_out *init_answer(void *answer, size_t size) {
     struct out_header *header = answer;
@@ -40,6 +42,11 @@ int linux_held_allows_backing(const struct linux_held *held) {
         && __atomic_load_n(&held->has_lost_handles, __ATOMIC_ACQUIRE) == 0;
 }
 
+int linux_held_checks_permissions(const struct linux_held *held) {
+    const struct init_out *agreed = init_answer((void *)held->init_reply, held->init_reply_size);
+    return agreed != NULL && (agreed->flags & posix_acl) != 0;
+}
+
 // Adds what libfuse 3.14 does not know of. A worker that takes the connection over adds what the first one had agreed on,
 // which is `before`; NULL is the first one.
 static void add_flags(void *answer, size_t size, const struct init_out *before) {
@@ -48,9 +55,10 @@ static void add_flags(void *answer, size_t size, const struct init_out *before) 
     if (answered == NULL) return;
     // Set-user-ID bits go where the kernel says so (`linux_held_kills_privileges`). Without it the kernel asks for
     // security.capability before each write.
-    uint32_t flags = handle_killpriv_v2, flags2 = wants_backing ? passthrough : 0;
+    // With FUSE_POSIX_ACL the kernel checks permissions by mode, owner and group, as with default_permissions.
+    uint32_t flags = handle_killpriv_v2 | (wants_checks ? posix_acl : 0), flags2 = wants_backing ? passthrough : 0;
     if (before != NULL) {
-        flags &= before->flags;
+        flags = (handle_killpriv_v2 | posix_acl) & before->flags;
         flags2 = passthrough & before->flags2;
     }
     answered->flags |= flags & offered->flags;
@@ -69,9 +77,17 @@ int linux_held_receive_init(int device) {
         linux_held_touch(request, sizeof request);
         size = read(device, request, sizeof request);
     } while (size < 0 && (errno == EINTR || errno == EAGAIN));
-    if (size < 0) return -errno;
+    // EINVAL: the buffer is too small for the largest write that another server has agreed on; nothing was read.
+    if (size < 0) return errno == EINVAL ? -EALREADY : -errno;
     const struct in_header *header = (const void *)request;
-    if (size < (ssize_t)sizeof *header || header->opcode != linux_held_init) return -EPROTO;
+    if (size < (ssize_t)sizeof *header) return -EPROTO;
+    if (header->opcode != linux_held_init) {
+        // A request for another server, which does not get it any more: its program must not wait for ever. FORGET has no answer.
+        struct out_header answer = {.length = sizeof answer, .error = -EIO, .unique = header->unique};
+        ssize_t ignored = write(device, &answer, sizeof answer);
+        (void)ignored;
+        return -EALREADY;
+    }
     if (size > (ssize_t)sizeof linux_held_used->init_request) return -EPROTO;
     memcpy(linux_held_used->init_request, request, size);
     linux_held_used->init_size = size;

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <syslog.h>
@@ -106,6 +107,10 @@ int linux_try_as_owner(const char *path) {
     return 0;
 }
 
+int linux_is_fuse_device(const struct stat *status) {
+    return S_ISCHR(status->st_mode) && major(status->st_rdev) == 10 && minor(status->st_rdev) == 229;
+}
+
 int linux_unmount(const char *path, int lazy) { return umount2(path, lazy ? MNT_DETACH : 0) == 0 ? 0 : -errno; }
 
 void linux_forbid_core_dumps(void) { prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
@@ -167,7 +172,7 @@ int linux_spawn_for_output(
     return -result;
 }
 
-int linux_spawn_self(pid_t *process, char *const *arguments, int status, int other) {
+int linux_spawn_self(pid_t *process, char *const *arguments, int status, int other, int device) {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -176,6 +181,7 @@ int linux_spawn_self(pid_t *process, char *const *arguments, int status, int oth
     posix_spawn_file_actions_addclose(&actions, other);
     posix_spawn_file_actions_adddup2(&actions, status, 3);
     if (status != 3) posix_spawn_file_actions_addclose(&actions, status);
+    if (device >= 0) posix_spawn_file_actions_adddup2(&actions, device, 4);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     int result = posix_spawn(process, "/proc/self/exe", &actions, &attributes, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);

@@ -151,6 +151,42 @@ ssize_t linux_socket_receive(int socket, void *bytes, size_t length) {
     return count < 0 ? -errno : count;
 }
 
+ssize_t linux_socket_receive_descriptors(
+    int socket, void *bytes, size_t length, int *descriptors, int most, int *count) {
+    union {
+        struct cmsghdr header;
+        // The most that one message may have (SCM_MAX_FD in the kernel).
+        char space[CMSG_SPACE(253 * sizeof(int))];
+    } control;
+    struct iovec text = {.iov_base = bytes, .iov_len = length};
+    struct msghdr message = {
+        .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t size;
+    do size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    while (size < 0 && errno == EINTR);
+    if (size < 0) return -errno;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header != NULL; header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        size_t number = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t index = 0; index < number; index++) {
+            int received;
+            memcpy(&received, CMSG_DATA(header) + index * sizeof(int), sizeof received);
+            if (*count < most) descriptors[*count] = received;
+            else close(received);
+            *count += 1;
+        }
+    }
+    return size;
+}
+
+int linux_poll(int fd, int milliseconds) {
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    int status;
+    do status = poll(&wait, 1, milliseconds);
+    while (status < 0 && errno == EINTR);
+    return status < 0 ? -errno : wait.revents;
+}
+
 int linux_socket_is_hung_up(int socket) {
     struct pollfd wait = {.fd = socket, .events = 0};
     return poll(&wait, 1, 0) > 0 && (wait.revents & (POLLHUP | POLLERR)) != 0;

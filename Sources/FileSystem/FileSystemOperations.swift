@@ -81,9 +81,17 @@ package protocol FileSystemOperations: Sendable {
     ) -> Outcome<Void>
     func removeExtendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<Void>
 
+    /// Whether programs have files or directories open.
+    var hasOpenHandles: Bool { get }
+
     /// Commits everything that is not committed. Called after the last kernel request. Returns the files that could not be
-    /// stored.
-    func shutDown() async -> [UnstoredFile]
+    /// stored, and those that are not stored at `end`, a time of `TimeSource.uptime`.
+    func shutDown(by end: Duration?) async -> [UnstoredFile]
+}
+
+extension FileSystemOperations {
+    /// Commits everything, however long that takes.
+    package func shutDown() async -> [UnstoredFile] { await shutDown(by: nil) }
 }
 
 /// A call's answer: now, or by work that may wait.

@@ -16,6 +16,8 @@ package struct MountOptions: Sendable, Hashable {
     package var kernelFlags: [String] = []
     /// A file that this user's mounts lock while they check a mountpoint and mount on it; nil: no lock.
     package var lockPath: String?
+    /// The connection to serve instead of a new mount. Its maker decides about allow_other, ro and the flags of mount(8).
+    package var handed: HandedConnection?
     /// Threads that read requests; they only ever answer from memory or local disk.
     package var threads: UInt32 = 4
     /// The kernel's read-ahead, in KiB; set as root only.
@@ -40,6 +42,10 @@ package final class FuseSession: Sendable {
         var isHandingOver = false
         /// The device of this session's mount; nil while there is none.
         var device: String?
+        /// When everything must have ended, on the clock of the bridge.
+        var end: Duration?
+        /// The number of requests when the mount was last in use, and since when it has not changed.
+        var idle: (requests: Int, since: Duration)?
     }
 
     private let fileSystem: any FileSystemOperations
@@ -56,6 +62,8 @@ package final class FuseSession: Sendable {
 
     /// How long programs may still use the files they have open after `end` was called.
     private static let grace = Duration.seconds(2)
+    /// How long a mount that cannot be unmounted here must have no open file and no request to count as unused.
+    private static let idleness = Duration.seconds(2)
     /// How long requests under way may take before the next process repeats them.
     private static let settlement = Duration.seconds(5)
     /// How the service of a mount ended.
@@ -89,8 +97,8 @@ package final class FuseSession: Sendable {
     /// stored.
     ///
     /// Blocks the calling thread, which must not be one of the pool. `whenReady` is called once, from another thread, when the
-    /// kernel answers on the mountpoint. `whileStoring` is called every second, by this thread, while the remaining files are
-    /// committed. Throws if nothing could be mounted; the file system has been shut down then too.
+    /// kernel answers on the mountpoint. `whileStoring` is called at once and every second, by this thread, while the remaining
+    /// files are committed. Throws if nothing could be mounted; the file system has been shut down then too.
     package func run(
         whileStoring: () -> Void = {}, whenReady: @escaping @Sendable () -> Void
     ) throws(FuseError) -> Ending {
@@ -146,8 +154,14 @@ package final class FuseSession: Sendable {
     }
 
     /// Ends the mount if no program uses it, as a plain umount(8) does, and returns true; also when it is not mounted here any
-    /// more. Returns false when a program uses it.
+    /// more. Returns false when a program uses it. A mount that was handed in is unused when no file is open in it and no request
+    /// has come for a while: a directory that is only some program's working directory is not seen.
     package func endIfUnused() -> Bool {
+        if mountpoint.isHanded {
+            guard isIdle else { return false }
+            end()
+            return true
+        }
         let device = state.withLock { $0.device }
         guard let device, mountpoint.mounted?.device == device else {
             end()
@@ -159,6 +173,21 @@ package final class FuseSession: Sendable {
         return true
     }
 
+    private var isIdle: Bool {
+        let isOpen = fileSystem.hasOpenHandles
+        let now = bridge.time.uptime()
+        return state.withLock { state in
+            guard let loop = state.loop else { return true }
+            let requests = loop.requests
+            if let idle = state.idle, !isOpen, idle.requests == requests { return now - idle.since >= Self.idleness }
+            state.idle = (requests, now)
+            return false
+        }
+    }
+
+    /// Sets the time, on the clock of `TimeSource.uptime`, at which files that are not stored are left to the next process.
+    package func mustEnd(by end: Duration) { state.withLock { $0.end = end } }
+
     /// Ends the mount: no new files can be opened, and after a short grace no request is served any more. Returns at once.
     package func end() {
         let isFirst = state.withLock { state in
@@ -169,6 +198,7 @@ package final class FuseSession: Sendable {
     }
 
     private func mount() throws(FuseError) -> OpaquePointer {
+        if let handed = options.handed { return try adopt(handed) }
         let session = try makeSession()
         let lock = mountingLock()
         defer { withExtendedLifetime(lock) {} }
@@ -190,9 +220,23 @@ package final class FuseSession: Sendable {
             if options.readOnly, geteuid() == 0 { linux_held_want_backing() }
             held.attach(descriptor)
             try held.handOver(descriptor, of: mountpoint, record: record)
-            try held.greet(session)
+            guard try held.greet(session) else {
+                throw FuseError("another process answers the kernel on \(mountpoint.path); mount again")
+            }
         } catch {
             try? mountpoint.unmount(lazily: true)
+            fuse_session_destroy(session)
+            throw error
+        }
+        return session
+    }
+
+    /// A session on the connection of a mount that another process has made.
+    private func adopt(_ handed: HandedConnection) throws(FuseError) -> OpaquePointer {
+        let session = try makeSession()
+        do throws(FuseError) {
+            try handed.begin(session, held: held, mountpoint: mountpoint, record: record)
+        } catch {
             fuse_session_destroy(session)
             throw error
         }
@@ -254,6 +298,11 @@ package final class FuseSession: Sendable {
             held.repeatUnanswered(fuse_session_fd(session), logger: logger)
             held.serves()
             logger.info("the new worker serves the mount", metadata: ["mountpoint": "\(mountpoint.path)"])
+            whenReady()
+        } else if mountpoint.isHanded {
+            // INIT is answered, and there is no path to ask for the root.
+            held?.serves()
+            logger.info("serving", metadata: ["connection": "\(mountpoint.path)", "source": "\(options.source)"])
             whenReady()
         } else {
             startThread(name: "ready") { [self] in greet(whenReady) }
@@ -317,8 +366,8 @@ package final class FuseSession: Sendable {
 
     private func detachAndStop() {
         detach()
-        // A program may keep a file or a directory open.
-        if !loopEnded.wait(for: Self.grace) { stopLoop() }
+        // A program may keep a file or a directory open. A mount that was handed in cannot be detached: waiting keeps nothing away.
+        if mountpoint.isHanded || !loopEnded.wait(for: Self.grace) { stopLoop() }
     }
 
     /// Runs under the lock: `serve` clears the loop before the session is destroyed, which `stop` uses.
@@ -335,12 +384,13 @@ package final class FuseSession: Sendable {
             let files = Mutex<[UnstoredFile]>([])
         }
         let result = Answer()
+        let end = state.withLock { $0.end }
         pool.start { [fileSystem] in
-            let files = await fileSystem.shutDown()
+            let files = await fileSystem.shutDown(by: end)
             result.files.withLock { $0 = files }
             done.signal()
         }
-        while !done.wait(for: .seconds(1)) { whileStoring() }
+        repeat { whileStoring() } while !done.wait(for: .seconds(1))
         return result.files.withLock { $0 }
     }
 }

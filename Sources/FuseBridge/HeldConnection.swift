@@ -124,9 +124,9 @@ package struct HeldConnection: @unchecked Sendable {
     /// Requires: the session has a descriptor, and no request was read from it yet.
     func attach(_ descriptor: Int32) { linux_held_use(memory, descriptor) }
 
-    /// Waits for the kernel's INIT and answers it; later workers repeat this answer.
+    /// Waits for the kernel's INIT and answers it; later workers repeat this answer. False when another server has answered INIT.
     /// Requires: nothing else uses the session yet.
-    func greet(_ session: OpaquePointer) throws(FuseError) {
+    func greet(_ session: OpaquePointer) throws(FuseError) -> Bool {
         let descriptor = fuse_session_fd(session)
         var status = linux_held_receive_init(descriptor)
         if status == 0 { status = linux_held_divert(descriptor) }
@@ -134,10 +134,25 @@ package struct HeldConnection: @unchecked Sendable {
             processInit(session)
             status = linux_held_answer_init(descriptor)
         }
+        if status == -EALREADY { return false }
         guard status == 0 else {
             throw FuseError("the kernel and libfuse cannot agree on a protocol: \(text(ofErrno: -status))")
         }
+        return true
     }
+
+    /// Memory of a connection without a holder: INIT of a connection that was handed in is received as with one.
+    static func withoutHolder() throws(FuseError) -> HeldConnection {
+        let file = linux_held_create()
+        defer { if file >= 0 { close(file) } }
+        guard file >= 0, let memory = linux_held_map(file) else { throw FuseError("there is no memory for the mount") }
+        return HeldConnection(memory)
+    }
+
+    private init(_ memory: UnsafeMutablePointer<linux_held>) { self.memory = memory }
+
+    /// Whether the answer to INIT has the kernel check permissions.
+    var checksPermissions: Bool { linux_held_checks_permissions(memory) != 0 }
 
     /// Gives the connection of a new mount to the holder, with the record for which `pailfs unmount` waits.
     func handOver(_ descriptor: Int32, of mountpoint: Mountpoint, record: Int32) throws(FuseError) {

@@ -12,6 +12,16 @@ package struct MountEntry: Sendable, Hashable {
     package var source: ByteString
     /// The user that made a FUSE mount; nil for others.
     package var owner: UInt32?
+    /// Whether the kernel checks permissions on a FUSE mount by mode, owner and group (default_permissions).
+    package var checksPermissions = false
+}
+
+extension MountEntry {
+    /// What stands for a mount of pailfs that was handed in, which has no line under its name. `owner` is the user that serves it.
+    package init(handed mountpoint: Mountpoint, owner: UInt32) {
+        self.init(
+            device: "", mountpoint: ByteString(mountpoint.path), type: "fuse.pailfs", source: "", owner: owner)
+    }
 }
 
 /// The mounts that this process sees.
@@ -33,11 +43,13 @@ package struct MountTable: Sendable {
                 fields.count > dash + 2
             else { return nil }
             let options = fields.count > dash + 3 ? String(decoding: fields[dash + 3], as: UTF8.self) : ""
-            let owner = options.split(separator: ",").first { $0.hasPrefix("user_id=") }
+            let words = options.split(separator: ",")
+            let owner = words.first { $0.hasPrefix("user_id=") }
             return MountEntry(
                 device: String(decoding: fields[2], as: UTF8.self), mountpoint: Self.unescaped(fields[4]),
                 type: String(decoding: fields[dash + 1], as: UTF8.self), source: Self.unescaped(fields[dash + 2]),
-                owner: owner.flatMap { UInt32($0.dropFirst("user_id=".count)) })
+                owner: owner.flatMap { UInt32($0.dropFirst("user_id=".count)) },
+                checksPermissions: words.contains("default_permissions"))
         }
     }
 

@@ -4,9 +4,14 @@ import CLinux
 import Glibc
 
 /// The directory a bucket is mounted on: the checks before a mount, and the unmount.
+///
+/// A mount that another process has made and handed in (`HandedConnection`) has a name instead of a path.
 package struct Mountpoint: Sendable, Hashable {
-    /// Absolute, without symlinks, as the kernel's mount table has it.
+    /// Absolute, without symlinks, as the kernel's mount table has it; or the name of a mount that was handed in.
     package let path: String
+
+    /// Whether another process made the mount. This process then cannot find it in the mount table, and does not unmount it.
+    package var isHanded: Bool { HandedConnection.isName(path) }
 
     /// Finds the directory. A dead mount on it (its process is gone) is found too.
     package init(_ path: String) throws(FuseError) {
@@ -29,6 +34,9 @@ package struct Mountpoint: Sendable, Hashable {
     /// A mountpoint that was resolved before. Resolving it again would wait for the process that serves the mount.
     package init(resolved path: String) { self.path = path }
 
+    /// A mount that was handed in, by its name.
+    package init(handed name: String) { path = name }
+
     /// A mountpoint for a command on an existing mount: the error does not advise to make the directory.
     package init(existing path: String) throws(FuseError) {
         var status = stat()
@@ -38,8 +46,8 @@ package struct Mountpoint: Sendable, Hashable {
         try self.init(path)
     }
 
-    /// What is mounted there now.
-    package var mounted: MountEntry? { MountTable.current().entry(at: ByteString(path)) }
+    /// What is mounted there now; nil for a mount that was handed in.
+    package var mounted: MountEntry? { isHanded ? nil : MountTable.current().entry(at: ByteString(path)) }
 
     /// Checks that a mount can be made here, and removes a dead one left by a process that died.
     package func prepare(allowOther: Bool) throws(FuseError) {
@@ -107,6 +115,7 @@ package struct Mountpoint: Sendable, Hashable {
 
     /// Whether no process serves the mount. The kernel answers stat(2) on a dead mount from its cache, but never statvfs(3).
     package var isDead: Bool {
+        if isHanded { return false }
         var space = statvfs()
         return statvfs(path, &space) != 0 && errno == ENOTCONN
     }

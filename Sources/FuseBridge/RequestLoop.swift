@@ -27,6 +27,7 @@ final class RequestLoop: Sendable {
     /// Threads that wait for a request, or are about to.
     private let readers = Atomic(0)
     private let isStopping = Atomic(false)
+    private let received = Atomic(0)
     /// Signalled when a thread has ended, or all are to end.
     private let changed = Semaphore()
 
@@ -52,6 +53,9 @@ final class RequestLoop: Sendable {
         }
         return state.withLock { $0.failure }
     }
+
+    /// How many requests the kernel has sent.
+    var requests: Int { received.load(ordering: .relaxed) }
 
     /// Makes `run` return once libfuse has processed the requests it has. Returns at once.
     func stop() {
@@ -110,6 +114,7 @@ final class RequestLoop: Sendable {
                 case let failure: return failure
                 }
             }
+            received.add(1, ordering: .relaxed)
             if readers.subtract(1, ordering: .relaxed).newValue == 0 { startReader() }
             var request = fuse_buf()
             (request.size, request.mem) = (size, buffer.baseAddress)

@@ -78,7 +78,9 @@ extension MountSettings {
     }
 
     /// Long options that belong to the command itself.
-    private static let otherLongOptions: Set<String> = ["help", "version", "help-hidden", "foreground"]
+    private static let otherLongOptions: Set<String> = [
+        "help", "version", "help-hidden", "foreground", "fuse-socket", "fuse-socket-wait",
+    ]
 
     private static func escaped(_ item: String) -> String {
         item.reduce(into: "") { text, character in

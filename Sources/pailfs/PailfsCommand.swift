@@ -30,7 +30,7 @@ struct PailfsCommand: ParsableCommand {
     }
 }
 
-/// URL, mountpoint and options of a mount: the same for the command and for the process it starts.
+/// URL, mountpoint and options of a mount, for the processes that `mount` starts.
 struct MountArguments: ParsableArguments {
     @Argument(help: "s3://bucket, s3://bucket/prefix, or s3:// for all buckets; also oss, cos, kodo, cssp, swift.")
     var url: String
@@ -40,6 +40,11 @@ struct MountArguments: ParsableArguments {
         help: ArgumentHelp(
             "Options, separated by commas; each may also be given as --name value.", valueName: "name=value,..."))
     var options: [String] = []
+
+    /// The connection of a mount that was handed in, which has this number in a process that `mount` started.
+    func handed(as descriptor: Int32) -> HandedConnection? {
+        HandedConnection.isName(mountpoint) ? HandedConnection(descriptor) : nil
+    }
 }
 
 struct MountCommand: ParsableCommand {
@@ -54,19 +59,55 @@ struct MountCommand: ParsableCommand {
             \(OptionTable.helpText)
             """)
 
-    @OptionGroup var arguments: MountArguments
+    @Argument(help: "s3://bucket, s3://bucket/prefix, or s3:// for all buckets; also oss, cos, kodo, cssp, swift.")
+    var url: String?
+    @Argument(
+        help: "An existing directory; or /dev/fd/N, descriptor N of /dev/fuse, which another process has mounted.")
+    var mountpoint: String?
+    @Option(
+        name: [.customShort("o", allowingJoined: true)],
+        help: ArgumentHelp(
+            "Options, separated by commas; each may also be given as --name value.", valueName: "name=value,..."))
+    var options: [String] = []
     @Flag(name: [.short, .long], help: "Serve the mount in this process and log to standard error.")
     var foreground = false
+    @Option(help: ArgumentHelp("Wait at this socket for a mount that another process has made.", valueName: "path"))
+    var fuseSocket: String?
+    @Option(help: ArgumentHelp("How long to wait at the socket. Default: 2m.", valueName: "duration"))
+    var fuseSocketWait: String?
+
+    func validate() throws {
+        if url == nil, fuseSocket == nil { throw ValidationError("Missing expected argument '<url>'") }
+        if mountpoint == nil, fuseSocket == nil { throw ValidationError("Missing expected argument '<mountpoint>'") }
+        if mountpoint != nil, fuseSocket != nil {
+            throw ValidationError("a mountpoint and --fuse-socket exclude each other; leave one out")
+        }
+        if fuseSocketWait != nil, fuseSocket == nil {
+            throw ValidationError("--fuse-socket-wait is for --fuse-socket, which is missing")
+        }
+    }
 
     mutating func run() throws {
-        if Remounting.isAsked(arguments) { return try Remounting.run(arguments) }
+        if let mountpoint, Remounting.isAsked(options) { return try Remounting.run(mountpoint, options) }
+        let handed: HandedMount
+        if let fuseSocket {
+            handed = try FuseSocket(fuseSocket, within: fuseSocketWait).receive(url: url, options: options)
+        } else {
+            handed = try HandedMount(url: url ?? "", mountpoint: mountpoint ?? "", options: options)
+        }
         // A new mount does not use the store that an earlier one has found.
         let environment = Entry.environment.filter { !MountRequest.keptVariables.contains($0.key) }
-        let request = try MountRequest(arguments, environment: environment).keepingFound()
+        var request = try MountRequest(
+            url: handed.url, mountpoint: handed.mountpoint, options: handed.options, environment: environment
+        ).keepingFound()
+        request.handed = handed.connection
+        MountRecord.makeRoom(below: request.settings.cacheDirectory)
         for name in MountRequest.keptVariables {
             if let text = request.environment[name] { setenv(name, text, 1) } else { unsetenv(name) }
         }
-        if foreground, request.settings.restarts { Glibc.exit(Holder.run(request.words, foreground: true)) }
+        if foreground, request.settings.restarts {
+            Glibc.exit(Holder.run(request.words, foreground: true, handed: request.handed))
+        }
         if foreground { Glibc.exit(MountProcess(request, report: .terminal).run()) }
         try Launcher.launch(request)
     }
@@ -82,7 +123,8 @@ struct ServeCommand: ParsableCommand {
         let report = StatusReport.pipe
         report.keepFromChildren()
         do {
-            let request = try MountRequest(arguments, environment: Entry.environment)
+            var request = try MountRequest(arguments, environment: Entry.environment)
+            request.handed = arguments.handed(as: HandedConnection.Inherited.process)
             Glibc.exit(MountProcess(request, report: report).run())
         } catch {
             report.failed(error.description)
@@ -99,7 +141,8 @@ struct HoldCommand: ParsableCommand {
 
     mutating func run() throws {
         let words = [arguments.url, arguments.mountpoint] + arguments.options.flatMap { ["-o", $0] }
-        Glibc.exit(Holder.run(words, foreground: false))
+        let handed = arguments.handed(as: HandedConnection.Inherited.process)
+        Glibc.exit(Holder.run(words, foreground: false, handed: handed))
     }
 }
 
@@ -125,6 +168,7 @@ struct WorkCommand: ParsableCommand {
             if held.isTakenOver {
                 request = try request.changed(by: LiveSettings.kept(in: DirectoryPair.found(for: request).state))
             }
+            request.handed = arguments.handed(as: HandedConnection.Inherited.worker)
             let process = MountProcess(
                 request, report: report, held: held, predecessor: predecessor, onlyStores: storing)
             Glibc.exit(process.run())

@@ -376,7 +376,9 @@ final class MemoryFileSystem: FileSystemOperations {
         }
     }
 
-    func shutDown() async -> [UnstoredFile] {
+    var hasOpenHandles: Bool { state.withLock { !$0.openHandles.isEmpty } }
+
+    func shutDown(by end: Duration?) async -> [UnstoredFile] {
         state.withLock { $0.isShutDown = true }
         return [UnstoredFile(path: "left", reason: "for the test")]
     }

@@ -27,6 +27,8 @@ struct Store: Sendable {
     let endpoints: [String: String]
     let bucket: String
     private let child: Child
+    /// The process, for tests that stop it.
+    var pid: pid_t { child.pid }
     private let logPath: String
     private let scratch: Scratch
 

@@ -109,8 +109,9 @@ int linux_spawn_for_output(
     pid_t *process, char *const *arguments, char *const *variables, int output, int errors);
 
 /// posix_spawn(3) of this very program in a new session: standard input from /dev/null, the descriptor `status` as number
-/// 3 and `other` closed, every signal unblocked and as by default. Returns 0 or -errno.
-int linux_spawn_self(pid_t *process, char *const *arguments, int status, int other);
+/// 3 and `other` closed, every signal unblocked and as by default. `device` becomes number 4 unless it is -1, and must be
+/// above that. Returns 0 or -errno.
+int linux_spawn_self(pid_t *process, char *const *arguments, int status, int other, int device);
 
 /// posix_spawn(3) of `program` with `descriptors` as numbers 3 and following, -1 leaving one out; every signal unblocked
 /// and as by default. All of them must be above what they become. Returns 0 or -errno.
@@ -147,6 +148,17 @@ ssize_t linux_socket_send(int socket, const void *bytes, size_t length);
 
 /// recv(2) of at most `length` bytes, again after interrupts. Returns the count, 0 at the end, or -errno.
 ssize_t linux_socket_receive(int socket, void *bytes, size_t length);
+
+/// recvmsg(2) of at most `length` bytes and of the descriptors beside them (SCM_RIGHTS), closed on exec: the first `most` are
+/// stored, and others are closed. Adds to `count` how many came. Returns the count of bytes, 0 at the end, or -errno.
+ssize_t linux_socket_receive_descriptors(
+    int socket, void *bytes, size_t length, int *descriptors, int most, int *count);
+
+/// Waits until a descriptor can be read, at most so long. Returns the events of poll(2), 0 for none, or -errno.
+int linux_poll(int fd, int milliseconds);
+
+/// Whether a file is the device of FUSE: character device 10, 229 (linux/Documentation/admin-guide/devices.txt).
+int linux_is_fuse_device(const struct stat *status);
 
 /// Whether the other end of a local socket is closed: 1 or 0.
 int linux_socket_is_hung_up(int socket);

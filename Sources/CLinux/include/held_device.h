@@ -69,6 +69,13 @@ void linux_held_want_backing(void);
 /// Whether that was agreed, and the memory has a place for what must be known of it and knows all that is open.
 int linux_held_allows_backing(const struct linux_held *held);
 
+/// Asks the kernel, in the answer to INIT, to check permissions by mode, owner and group even where the mount lacks
+/// default_permissions (FUSE_POSIX_ACL, Linux 4.9).
+void linux_held_want_checks(void);
+
+/// Whether that was agreed.
+int linux_held_checks_permissions(const struct linux_held *held);
+
 /// The answer to OPEN with its newest field (struct fuse_open_out).
 struct linux_backed_open {
     uint64_t fh;
@@ -108,7 +115,7 @@ int linux_held_may_answer(uint64_t unique);
 /// A request that linux_held_take returned has its answer.
 void linux_held_answered(uint64_t unique);
 
-/// Reads the kernel's INIT into the memory; waits for it. Returns 0 or -errno.
+/// Reads the kernel's INIT into the memory; waits for it. Returns 0 or -errno: -EALREADY when another server has answered it.
 int linux_held_receive_init(int device);
 
 /// Puts one end of a socket in the place of the device, so that what libfuse answers next can be read and changed. Only one

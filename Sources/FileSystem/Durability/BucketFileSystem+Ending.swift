@@ -11,12 +11,12 @@ import Synchronization
 extension BucketFileSystem {
     /// Called after the kernel's last request. Tries each file and job once more, until one has shown that the store is away, and
     /// returns what is not stored. Returns before all have ended if the store answered nothing and took no byte for
-    /// `endingPatience`; the process must end then.
-    package func shutDown() async -> [UnstoredFile] {
+    /// `endingPatience`, or at `end`; the process must end then.
+    package func shutDown(by end: Duration?) async -> [UnstoredFile] {
         uploads.stop()
         space.stop()
         let ending = Ending()
-        let silence = rooms.pool.start { [self] in await giveUpInSilence(ending) }
+        let silence = rooms.pool.start { [self] in await giveUp(ending, by: end) }
         rooms.pool.start { [self] in ending.set(await storeEverything()) }
         let unstored = await ending.wait()
         silence.cancel()
@@ -64,15 +64,20 @@ extension BucketFileSystem {
         return (unstored(failures) + jobs + recoverableFiles.unstored).sorted { $0.path < $1.path }
     }
 
-    private func giveUpInSilence(_ ending: Ending) async {
+    private func giveUp(_ ending: Ending, by end: Duration?) async {
+        var reason = "the store does not answer"
         var (seen, since) = (progress, time.uptime())
         while true {
             do { try await time.sleep(for: .milliseconds(50)) } catch { return }
             let (current, now) = (progress, time.uptime())
             if current != seen { (seen, since) = (current, now) }
             if now - since >= endingPatience { break }
+            if let end, now >= end {
+                reason = "the time to store it was over"
+                break
+            }
         }
-        let dirty = files.dirty.map { UnstoredFile(path: path(of: $0.ino), reason: "the store does not answer") }
+        let dirty = files.dirty.map { UnstoredFile(path: path(of: $0.ino), reason: reason) }
         ending.set((dirty + jobs.unfinished.map(unstored) + recoverableFiles.unstored).sorted { $0.path < $1.path })
     }
 

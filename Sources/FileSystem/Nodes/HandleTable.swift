@@ -69,6 +69,8 @@ final class HandleTable: Sendable {
         }
     }
 
+    var isEmpty: Bool { state.withLock { $0.handles.isEmpty } }
+
     /// Takes time proportional to the number of open handles.
     var openDirectories: [InodeNumber] {
         state.withLock { state in
@@ -144,6 +146,8 @@ extension BucketFileSystem {
     func reopenHandles(_ openFiles: [(handle: HandleID, ino: InodeNumber)]) {
         for (handle, ino) in openFiles { _ = try? fileHandle(handle, of: ino) }
     }
+
+    package var hasOpenHandles: Bool { !handles.isEmpty }
 
     func fileHandle(_ id: HandleID, of ino: InodeNumber) throws(FileSystemError) -> FileHandle {
         switch handles.find(id) {

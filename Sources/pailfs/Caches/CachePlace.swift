@@ -82,7 +82,10 @@ struct CachePlace: Sendable {
                 status.cache.map { (File.resolved($0.place.state) ?? $0.place.state) == own } ?? false
             }
             guard let found else { throw LeavingMount.error(error) ?? CommandError(error.description) }
-            let isMounted = MountTable.current().entry(at: ByteString(found.mountpoint))?.type == "fuse.pailfs"
+            let isMounted =
+                HandedConnection.isName(found.mountpoint)
+                ? !(found.pid.map { LeavingMount.isLeaving($0, mountpoint: found.mountpoint) } ?? false)
+                : MountTable.current().entry(at: ByteString(found.mountpoint))?.type == "fuse.pailfs"
             return isMounted ? .mount(try MountPlace(found.mountpoint), found) : .leaving(found)
         }
     }

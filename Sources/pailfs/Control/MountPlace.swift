@@ -16,6 +16,11 @@ struct MountPlace: Sendable {
     /// A symbolic link at the end of the path stands for itself, unless it is followed; with a slash behind it, it always is.
     init(_ path: String, new: Bool = false, following: Bool = true) throws(CommandError) {
         given = path
+        if HandedConnection.isName(path) {
+            (mountpoint, self.path) = (Mountpoint(handed: path), "")
+            mount = try Self.handed(mountpoint)
+            return
+        }
         let resolved = try Self.resolve(path, new: new, following: following || path.hasSuffix("/"))
         let bytes = ByteString(resolved)
         guard let mount = MountTable.current().entry(holding: bytes), mount.type == "fuse.pailfs" else {
@@ -24,6 +29,23 @@ struct MountPlace: Sendable {
         self.mount = mount
         do { mountpoint = try Mountpoint(mount.mountpoint.description) } catch { throw CommandError(error) }
         self.path = bytes == mount.mountpoint ? "" : bytes.dropFirst(mount.mountpoint.count + 1)
+    }
+
+    /// A mount of this user that was handed in and has a process. It has no line in the mount table under its name.
+    private static func handed(_ mountpoint: Mountpoint) throws(CommandError) -> MountEntry {
+        let user = LocalFileStatus.ourUser
+        let processes = MountRecord.all(of: mountpoint).filter(\.isAlive).compactMap(\.process)
+        guard !processes.isEmpty else {
+            throw CommandError(
+                "no process of this user serves a mount named \(mountpoint.path); \"pailfs status\" lists the mounts")
+        }
+        guard processes.count == 1 else {
+            let list = processes.sorted().map { "\($0)" }.joined(separator: " and ")
+            throw CommandError(
+                "processes \(list) all serve a mount named \(mountpoint.path); hand in descriptors with different numbers"
+            )
+        }
+        return MountEntry(handed: mountpoint, owner: user)
     }
 
     /// The path, absolute and without symbolic links. A path that cannot be resolved for another reason than a missing name is
@@ -97,12 +119,14 @@ struct MountPlace: Sendable {
                 return try connection.ask(request, within: deadline, of: mountpoint.path)
             }
             // Between two workers no process listens; their holder lives on.
-            let isKept = places.contains { !$0.isDead }
+            let isKept = places.contains { !$0.isDead } || mountpoint.isHanded && hasProcess
             guard isKept else { break }
             usleep(20_000)
         } while time.uptime() < end
         throw unreachable()
     }
+
+    private var hasProcess: Bool { MountRecord.all(of: mountpoint).contains(where: \.isAlive) }
 
     /// Why no process answered: a mount is only dead if the kernel says so.
     private func unreachable() -> CommandError {

@@ -266,6 +266,7 @@ final class Composition: Sendable {
         options.readOnly = request.settings.readOnly
         options.kernelFlags = request.settings.kernelFlags
         options.lockPath = MountRecord.directory + "/mounting"
+        options.handed = request.handed
         return options
     }
 

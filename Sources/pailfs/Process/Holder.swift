@@ -46,14 +46,16 @@ struct Holder {
     private var startedAt = 0
     private var dyingSince: Int?
 
-    /// Serves `arguments` (URL, mountpoint, options, as `pailfs mount` takes them) and returns the exit status.
+    /// Serves `arguments` (URL, mountpoint, options, as `pailfs mount` takes them) and returns the exit status. `handed` is the
+    /// connection of a mount that another process has made; the holder then owns its descriptor.
     /// Requires: called on the main thread before any other thread exists.
-    static func run(_ arguments: [String], foreground: Bool) -> Int32 {
+    static func run(_ arguments: [String], foreground: Bool, handed: HandedConnection? = nil) -> Int32 {
         let report: StatusReport = foreground ? .terminal : .pipe
         // Without this, ps(1) would show "exe" for a process started as /proc/self/exe.
         linux_name_thread("pailfs")
         do {
             var holder = try Holder(arguments, foreground: foreground)
+            if let handed { holder.device = raised(handed.descriptor) }
             return try holder.serve()
         } catch {
             report.failed(error.message)
@@ -235,6 +237,8 @@ struct Holder {
             guard tag > 0 else { return }
             switch CChar(truncatingIfNeeded: tag) {
             case HeldConnection.mountedTag:
+                // The first worker of a connection that was handed in sends the same one.
+                if device >= 0 { close(device) }
                 (device, record) = (Self.raised(descriptors[0]), Self.raised(descriptors[1]))
             case HeldConnection.endedTag:
                 hasEnded = true

@@ -1,5 +1,6 @@
 import Basics
 import CLinux
+import FuseBridge
 import Glibc
 import Settings
 
@@ -14,11 +15,13 @@ enum Launcher {
         guard pipe(&ends) == 0 else { throw CommandError("the process of the mount cannot be started: \(text(errno))") }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         var process = pid_t()
+        let device = request.handed.map { fcntl($0.descriptor, F_DUPFD_CLOEXEC, lowestDescriptor) } ?? -1
+        defer { if device >= 0 { close(device) } }
         // The mountpoint is among the arguments, where ps(1) shows it.
         let arguments = ["pailfs", request.settings.restarts ? "hold" : "serve"] + request.words
         var argv: [UnsafeMutablePointer<CChar>?] = arguments.map { (text: String) in strdup(text) }
         argv.append(nil)
-        let status = linux_spawn_self(&process, argv, ends[1], ends[0])
+        let status = linux_spawn_self(&process, argv, ends[1], ends[0], device)
         for argument in argv { free(argument) }
         close(ends[1])
         guard status == 0 else {
@@ -34,6 +37,9 @@ enum Launcher {
             throw CommandError(memoryLimit.map { "\(end): \($0)" } ?? "\(end); see its log")
         }
     }
+
+    /// Above the numbers that descriptors get in the new process.
+    private static let lowestDescriptor: Int32 = 32
 
     /// The likely reason for the end of a process with a memory limit; nil without a limit.
     private static var memoryLimit: String? {

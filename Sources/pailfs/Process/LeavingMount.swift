@@ -9,6 +9,11 @@ enum LeavingMount {
     /// their mounts are not visible here.
     static func isLeaving(_ process: pid_t, mountpoint: String) -> Bool {
         guard !MountRecord.isGone(process), isPailfs(process) else { return false }
+        if HandedConnection.isName(mountpoint) {
+            // The mount table does not show it; its process records that it stores the rest.
+            let records = MountRecord.all(of: Mountpoint(handed: mountpoint))
+            return records.contains { $0.process == process && $0.isStoring }
+        }
         if let theirs = nameSpace(of: "\(process)"), theirs != nameSpace(of: "self") { return false }
         return MountTable.current().entry(at: ByteString(mountpoint))?.type != "fuse.pailfs"
     }

@@ -153,6 +153,7 @@ final class MountProcess: Sendable {
 
     private func findMountpoint() throws(CommandError) -> Mountpoint {
         if let held, takesOver { return held.mountpoint }
+        if request.handed != nil { return Mountpoint(handed: request.mountpoint) }
         do throws(FuseError) {
             let mountpoint = try Mountpoint(request.mountpoint)
             try mountpoint.prepare(allowOther: request.settings.allowOther)
@@ -208,7 +209,7 @@ final class MountProcess: Sendable {
     /// that use its path write into the directory below.
     private func endWhenUnused(_ session: FuseSession, _ logger: Logger) {
         let time = SystemTime()
-        let end = time.uptime() + request.settings.termWait
+        let end = servesUntil(from: time.uptime(), session)
         var (hasSaid, pause) = (false, UInt32(100_000))
         while time.uptime() < end {
             if session.endIfUnused() { return }
@@ -222,5 +223,14 @@ final class MountProcess: Sendable {
             pause = min(pause * 2, 1_000_000)
         }
         session.end()
+    }
+
+    /// The time at which a mount in use ends after a signal. A mount that was handed in belongs to a pod, whose grace period
+    /// term-wait is: the last quarter is for storing, and what is not stored then stays in the journal.
+    private func servesUntil(from now: Duration, _ session: FuseSession) -> Duration {
+        let wait = request.settings.termWait
+        guard request.handed != nil else { return now + wait }
+        session.mustEnd(by: now + wait)
+        return now + wait * 3 / 4
     }
 }

@@ -75,8 +75,8 @@ struct MountRecord: Sendable {
 
     private init(_ file: File) { self.file = file }
 
-    /// The records of a user's processes that serve or served a mount here and have not finished.
-    static func all(of mountpoint: Mountpoint, user: UInt32 = LocalFileStatus.ourUser) -> [MountRecord] {
+    /// The records of a user's processes that serve or served a mount here, or anywhere, and have not finished.
+    static func all(of mountpoint: Mountpoint?, user: UInt32 = LocalFileStatus.ourUser) -> [MountRecord] {
         paths(of: mountpoint, user).compactMap { path in open(path, user).map { MountRecord($0) } }
     }
 
@@ -136,6 +136,9 @@ struct MountRecord: Sendable {
         line.hasPrefix(storing) ? Int(line.dropFirst(storing.count)) : nil
     }
 
+    /// Whether the process has its last files to store, after the end of the mount.
+    var isStoring: Bool { lines?.first.flatMap { Self.count(in: $0) } != nil }
+
     // MARK: places
 
     static var directory: String {
@@ -144,13 +147,30 @@ struct MountRecord: Sendable {
         if let runtime, runtime.hasPrefix("/"), access(runtime, W_OK) == 0 { return runtime + "/pailfs" }
         let places = temporaryDirectories(of: geteuid())
         // In /tmp any user may have made the directory.
-        return places.first { access($0, F_OK) != 0 || isTrusted($0) && access($0, W_OK) == 0 } ?? places[0]
+        return places.first(where: isUsable) ?? places[0]
     }
+
+    /// Whether this user can make records in a directory, or make the directory: a container may have a read-only root.
+    private static func isUsable(_ directory: String) -> Bool {
+        guard access(directory, F_OK) != 0 else { return isTrusted(directory) && access(directory, W_OK) == 0 }
+        return access(LocalDirectories.nearest(to: directory), W_OK) == 0
+    }
+
+    /// Has this process and those that it starts make the records below the cache directory of the mount, where no other place can
+    /// be written. Commands find them there if the environment has the directory for them too.
+    static func makeRoom(below cacheDirectory: String?) {
+        guard let cacheDirectory, !isUsable(directory) else { return }
+        setenv(cacheVariable, cacheDirectory, 1)
+    }
+
+    private static let cacheVariable = "PAILFS_CACHE_DIR"
 
     /// The directories for records where there is no session.
     private static func temporaryDirectories(of user: UInt32) -> [String] {
         let home = user == geteuid() ? Entry.environment["HOME"] : Entry.home(of: user)
+        let cache = user == geteuid() ? getenv(cacheVariable).map { String(cString: $0) } : nil
         return ["/tmp/pailfs-\(user)"] + (home.map { [$0 + "/.local/state/pailfs/run"] } ?? [])
+            + (cache.map { $0.hasPrefix("/") ? [$0 + "/run"] : [] } ?? [])
     }
 
     /// The directories that may have the records of a user's mounts: some were made in other sessions, and another user's

@@ -11,8 +11,10 @@ struct MountRequest: Sendable {
     /// nil mounts every bucket of the account.
     let bucket: String?
     var prefix: ByteString
-    /// The given mountpoint, made absolute.
+    /// The given mountpoint, made absolute, or the name of a mount that was handed in.
     let mountpoint: String
+    /// The connection to serve, in the process that has its descriptor; nil where this program makes the mount.
+    var handed: HandedConnection?
     let optionLists: [String]
     private(set) var settings: MountSettings
     /// The sources of `settings`.
@@ -64,7 +66,8 @@ struct MountRequest: Sendable {
         (self.settings, self.sources) = (settings, sources)
         self.directory = directory
         mostTransfers = settings.uploads + settings.downloads
-        self.mountpoint = Self.absolute(mountpoint, in: directory)
+        self.mountpoint =
+            HandedConnection.isName(mountpoint) ? mountpoint : Self.absolute(mountpoint, in: directory)
         optionLists = options
         self.environment = environment
     }

@@ -7,19 +7,19 @@ import Settings
 enum Remounting {
     private static let word = "remount"
 
-    static func isAsked(_ arguments: MountArguments) -> Bool {
-        arguments.options.contains { list in MountSettings.options(in: list).contains { $0.name == word } }
+    static func isAsked(_ options: [String]) -> Bool {
+        options.contains { list in MountSettings.options(in: list).contains { $0.name == word } }
     }
 
-    static func run(_ arguments: MountArguments) throws(CommandError) {
-        let place = try MountPlace(arguments.mountpoint)
+    static func run(_ mountpoint: String, _ options: [String]) throws(CommandError) {
+        let place = try MountPlace(mountpoint)
         guard case .status(let status) = try place.ask(.status, within: .seconds(30)) else {
             throw CommandError(
-                "the process that serves \(arguments.mountpoint) does not return its status; see its log")
+                "the process that serves \(mountpoint) does not return its status; see its log")
         }
         var changes: [String] = []
         var wantsReadOnly = false
-        for (name, value) in arguments.options.flatMap(MountSettings.options(in:)) {
+        for (name, value) in options.flatMap(MountSettings.options(in:)) {
             switch name {
             case "ro": wantsReadOnly = true
             case "rw": wantsReadOnly = false

@@ -6,16 +6,7 @@ import Glibc
 enum Restarting {
     /// Returns when the new worker answers.
     static func run(_ path: String) throws(CommandError) {
-        let mountpoint: Mountpoint
-        let owner: UInt32?
-        do throws(FuseError) {
-            mountpoint = try Mountpoint(existing: path)
-            guard let mounted = mountpoint.mounted, mounted.type == "fuse.pailfs" else {
-                throw FuseError(
-                    "\(mountpoint.path) is not a mount of pailfs; \"findmnt -t fuse.pailfs\" lists the mounts")
-            }
-            owner = mounted.owner
-        } catch { throw CommandError(error) }
+        let (mountpoint, owner) = try find(path)
         let records = MountRecord.all(of: mountpoint)
         func impossible(_ reason: String) -> CommandError {
             CommandError("the worker of \(mountpoint.path) cannot be replaced: \(reason)")
@@ -39,18 +30,36 @@ enum Restarting {
             throw CommandError(
                 "the holder (process \(holder)) cannot be signalled: \(String(cString: strerror(errno)))")
         }
-        // The kernel answers statvfs(2) from no cache, and waits until a worker serves the mount again.
         for _ in 0..<patience {
-            if let worker = worker(of: holder), worker != before {
-                var figures = statvfs()
-                guard statvfs(mountpoint.path, &figures) == 0 else {
-                    throw CommandError("\(mountpoint.path) does not answer: \(String(cString: strerror(errno)))")
-                }
-                return
-            }
+            if let worker = worker(of: holder), worker != before { return try waitForAnswer(on: mountpoint) }
             usleep(10_000)
         }
         throw CommandError("the process that serves \(mountpoint.path) has not ended yet; see the log")
+    }
+
+    /// The mount at a path or with a name, and the user that made it, if the kernel names one.
+    private static func find(_ path: String) throws(CommandError) -> (Mountpoint, owner: UInt32?) {
+        if HandedConnection.isName(path) { return (try MountPlace(path).mountpoint, nil) }
+        do throws(FuseError) {
+            let mountpoint = try Mountpoint(existing: path)
+            guard let mounted = mountpoint.mounted, mounted.type == "fuse.pailfs" else {
+                throw FuseError(
+                    "\(mountpoint.path) is not a mount of pailfs; \"findmnt -t fuse.pailfs\" lists the mounts")
+            }
+            return (mountpoint, mounted.owner)
+        } catch { throw CommandError(error) }
+    }
+
+    private static func waitForAnswer(on mountpoint: Mountpoint) throws(CommandError) {
+        guard !mountpoint.isHanded else {
+            _ = try MountPlace(mountpoint.path).ask(.status, within: .seconds(30))
+            return
+        }
+        // The kernel answers statvfs(2) from no cache, and waits until a worker serves the mount again.
+        var figures = statvfs()
+        guard statvfs(mountpoint.path, &figures) == 0 else {
+            throw CommandError("\(mountpoint.path) does not answer: \(String(cString: strerror(errno)))")
+        }
     }
 
     /// The most hundredths of a second to wait.

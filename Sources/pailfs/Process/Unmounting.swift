@@ -5,6 +5,7 @@ import FuseBridge
 /// files.
 enum Unmounting {
     static func run(_ path: String, lazily: Bool) throws(CommandError) {
+        if HandedConnection.isName(path) { throw try notOurs(MountPlace(path)) }
         let (mountpoint, records): (Mountpoint, [(record: MountRecord, user: UInt32)])
         do throws(FuseError) {
             mountpoint = try Mountpoint(existing: path)
@@ -60,5 +61,14 @@ enum Unmounting {
                 "\(mountpoint.path) is unmounted, but its process did not say whether everything is stored; see the log"
             )
         }
+    }
+
+    /// The error for a mount that another process has made.
+    private static func notOurs(_ place: MountPlace) -> CommandError {
+        let process = MountRecord.all(of: place.mountpoint).first(where: \.isAlive)?.process
+        let ending = process.map { ", or end process \($0) with SIGTERM (kill \($0))" } ?? ""
+        return CommandError(
+            "\(place.mountpoint.path) was mounted by the process that handed it in, which has to unmount it\(ending); pailfs "
+                + "then stores the remaining files and ends")
     }
 }

@@ -1,5 +1,6 @@
 import Basics
 import FileSystem
+import FuseBridge
 
 /// The status of a mount as text for a terminal.
 struct StatusText {
@@ -55,6 +56,7 @@ struct StatusText {
     private func process(_ mount: MountStatus) -> String {
         var text = mount.pid.map { "\($0)" } ?? "unknown"
         if let since = mount.since { text += ", since \(since)" }
+        if HandedConnection.isName(mount.mountpoint) { text += ", mounted by another process" }
         if mount.readOnly == true { text += ", read-only" }
         if mount.durable == "local" { text += ", durable=local" }
         return text
