@@ -152,6 +152,42 @@ extension RealMountsAlone {
         }
 
         @Test(.timeLimit(.minutes(5)))
+        func probesAnswerByTheirExitStatus() async throws {
+            try await withStore { world, _ in
+                let said = try await world.sh(
+                    Self.prelude(world) + """
+                        probe() { theirs $pailfs status $1 && echo $1 0 || echo $1 1; }
+                        (probe --ready; probe --live) 2>/dev/null
+                        serve allow_other durable=local
+                        probe --ready; probe --live; probe "--ready /dev/fd/3"; probe "--live /dev/fd/3"
+                        holder=$(pgrep -u \(Self.user) -fx ".*pailfs mount $url /dev/fd/3 .*")
+                        worker=$(pgrep -P $holder)
+                        kill -STOP $worker
+                        (probe --ready; probe --live) 2>/dev/null
+                        kill -CONT $worker
+                        umount $M
+                        wait $served
+                        (probe --ready; probe --live) 2>/dev/null
+                        """)
+                #expect(
+                    said == """
+                        --ready 1
+                        --live 1
+                        --ready 0
+                        --live 0
+                        --ready /dev/fd/3 0
+                        --live /dev/fd/3 0
+                        --ready 1
+                        --live 0
+                        --ready 1
+                        --live 1
+
+                        """)
+                await waitForEnd(world)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
         func afterASignalItIsServedWhileAFileIsOpen() async throws {
             try await withStore { world, _ in
                 try await world.sh(
@@ -212,6 +248,7 @@ extension RealMountsAlone {
                             ! touch $T/file /tmp/file /run/file 2>/dev/null
                             handed run $M allow_other \(Self.user) $pailfs mount $url /dev/fd/3 -o $options
                             printf text >$M/file
+                            theirs env PAILFS_CACHE_DIR=$T/theirs/cache $pailfs status --ready
                             theirs env PAILFS_CACHE_DIR=$T/theirs/cache $pailfs flush --wait /dev/fd/3
                             umount $M'
                         """)

@@ -10,6 +10,8 @@ struct StatusCommand: ParsableCommand {
     @Argument(help: "A path in a mount. Default: every mount of this user.") var mountpoint: String?
     @Flag(help: "Print JSON.") var json = false
     @Flag(help: "Repeat every two seconds until interrupted, and show rates.") var watch = false
+    @Flag(help: "Print nothing, and exit with 0 if each mount answers: for a readiness probe.") var ready = false
+    @Flag(help: "Print nothing, and exit with 0 if a mount has its process: for a liveness probe.") var live = false
 
     /// The time within which a process must answer.
     private static let deadline = Duration.seconds(10)
@@ -21,7 +23,15 @@ struct StatusCommand: ParsableCommand {
         var mounts: [MountStatus]
     }
 
+    func validate() throws {
+        guard [json || watch, ready, live].count(where: { $0 }) < 2 else {
+            throw ValidationError("--ready and --live print nothing; give one of them, without --json and --watch")
+        }
+    }
+
     mutating func run() throws {
+        if live { return try StatusProbe.requireLive(mountpoint) }
+        if ready { return try StatusProbe.requireReady(Self.mounts(at: mountpoint)) }
         if watch { try goOn() }
         let mounts = try Self.mounts(at: mountpoint)
         if json {
