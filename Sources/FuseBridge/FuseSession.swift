@@ -210,8 +210,9 @@ package final class FuseSession: Sendable {
         guard fuse_session_mount(session, mountpoint.path) == 0 else {
             let reason = LibraryLog.lastMessage
             fuse_session_destroy(session)
+            let cause = reason.isEmpty ? "fusermount3's message is above" : reason
             throw FuseError(
-                "mounting on \(mountpoint.path) failed: \(reason.isEmpty ? "fusermount3's message is above" : reason)")
+                "mounting on \(mountpoint.path) failed: \(cause)\(MountPrivileges.denial.map { "; \($0)" } ?? "")")
         }
         guard let held else { return session }
         do throws(FuseError) {

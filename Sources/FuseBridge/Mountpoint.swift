@@ -90,9 +90,11 @@ package struct Mountpoint: Sendable, Hashable {
     /// Checks that this user can mount anything at all.
     package static func checkMachine(allowOther: Bool) throws(FuseError) {
         guard access("/dev/fuse", F_OK) == 0 else {
-            throw FuseError("/dev/fuse is missing; load the kernel module (modprobe fuse) or pass the device in")
+            throw FuseError(
+                "/dev/fuse is missing; load the kernel module (modprobe fuse), or in a container \(MountPrivileges.remedy)"
+            )
         }
-        if geteuid() == 0 { return }
+        if geteuid() == 0 { return try MountPrivileges.check() }
         guard access("/dev/fuse", R_OK | W_OK) == 0 else {
             throw FuseError("you may not open /dev/fuse; ask root for access to it (chmod 666 /dev/fuse)")
         }
