@@ -403,6 +403,12 @@ extension AccountStore {
             try await store.preflight(key, request)
         }
     }
+
+    package func crossOriginRules(for key: ObjectKey) async throws(ObjectStoreError) -> [CrossOriginRule] {
+        try await at(key, .preflight) { store, key throws(ObjectStoreError) in
+            try await store.crossOriginRules(for: key)
+        }
+    }
 }
 
 extension ObjectKey {

@@ -75,6 +75,12 @@ extension InterceptedStore {
         }
     }
 
+    package func crossOriginRules(for key: ObjectKey) async throws(ObjectStoreError) -> [CrossOriginRule] {
+        try await run(context(.preflight, key)) { () async throws(ObjectStoreError) in
+            try await base.crossOriginRules(for: key)
+        }
+    }
+
     /// The moved object, when the source's version is at the new key and nothing is at the old one.
     private func moved(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer? {
         guard let meant = request.source.ifMatch else { return nil }

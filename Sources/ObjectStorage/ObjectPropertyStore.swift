@@ -29,6 +29,9 @@ package protocol ObjectPropertyStore: Sendable {
     func usage() async throws(ObjectStoreError) -> BucketUsage
     /// The answer to a browser's preflight request for the object; `.accessDenied` when the bucket's rules refuse it.
     func preflight(_ key: ObjectKey, _ request: PreflightRequest) async throws(ObjectStoreError) -> [PreflightHeader]
+    /// The rules of the object's bucket for web pages of other origins, in the order in which the store applies them. `.notFound`
+    /// when the bucket has none.
+    func crossOriginRules(for key: ObjectKey) async throws(ObjectStoreError) -> [CrossOriginRule]
 }
 
 /// A link object of the store's own kind.
@@ -167,6 +170,10 @@ extension ObjectPropertyStore {
         _ key: ObjectKey, _ request: PreflightRequest
     ) async throws(ObjectStoreError) -> [PreflightHeader] {
         throw .lacking(.preflight, key, "checks of CORS rules")
+    }
+
+    package func crossOriginRules(for key: ObjectKey) async throws(ObjectStoreError) -> [CrossOriginRule] {
+        throw .lacking(.preflight, key, "reading of CORS rules")
     }
 }
 

@@ -69,4 +69,8 @@ extension OverlaidStore {
     package func preflight(
         _ key: ObjectKey, _ request: PreflightRequest
     ) async throws(ObjectStoreError) -> [PreflightHeader] { try await base.preflight(key, request) }
+
+    package func crossOriginRules(for key: ObjectKey) async throws(ObjectStoreError) -> [CrossOriginRule] {
+        try await base.crossOriginRules(for: key)
+    }
 }

@@ -204,4 +204,8 @@ extension PrefixedStore {
     package func preflight(
         _ key: ObjectKey, _ request: PreflightRequest
     ) async throws(ObjectStoreError) -> [PreflightHeader] { try await base.preflight(down(key), request) }
+
+    package func crossOriginRules(for key: ObjectKey) async throws(ObjectStoreError) -> [CrossOriginRule] {
+        try await base.crossOriginRules(for: down(key))
+    }
 }

@@ -272,10 +272,16 @@ extension RealMounts {
                     client = boto3.client("s3", endpoint_url=os.environ["ENDPOINT"], region_name="us-east-1",
                                           config=Config(s3={"addressing_style": "path"}))
                     client.put_bucket_cors(Bucket=os.environ["BUCKET"], CORSConfiguration={"CORSRules": [
-                        {"AllowedOrigins": ["https://a.example"], "AllowedMethods": ["GET"]}]})
+                        {"AllowedOrigins": ["https://b.example"], "AllowedMethods": ["GET", "PUT"]},
+                        {"ID": "pictures", "AllowedOrigins": ["https://*.example"], "AllowedMethods": ["GET"]}]})
                     """)
                 let allowed = try await output("preflight @a --origin https://a.example", in: world)
                 #expect(allowed.lowercased().contains("access-control-allow-origin"), "\(allowed)")
+                let rule = "rule: 2 of 2 (pictures), origins https://*.example, methods GET, headers none\n"
+                #expect(allowed.hasSuffix(rule), "\(allowed)")
+                let put = try await run("preflight @a --origin https://a.example --method put", in: world)
+                let reasons = "rule 1 does not allow the origin, rule 2 (pictures) does not allow the method PUT;"
+                #expect(put.status == 1 && put.errors.contains(reasons), "\(put)")
             }
         }
 

@@ -141,6 +141,30 @@ extension FamilyDocuments {
         return tags
     }
 
+    /// A bucket's `CORSConfiguration`.
+    static func crossOriginRules(_ body: [UInt8]) throws(XMLError) -> [CrossOriginRule] {
+        var rules: [CrossOriginRule] = []
+        var reader = XMLReader(body)
+        try reader.root { reader, root throws(XMLError) in
+            guard root == "CORSConfiguration" else { throw reader.error("<\(root)> has no CORS rules") }
+            try reader.elements { reader, name throws(XMLError) in
+                guard name == "CORSRule" else { return }
+                var rule = CrossOriginRule()
+                try reader.elements { reader, name throws(XMLError) in
+                    switch name {
+                    case "ID": rule.id = try reader.text()
+                    case "AllowedOrigin": rule.origins.append(try reader.text())
+                    case "AllowedMethod": rule.methods.append(try reader.text())
+                    case "AllowedHeader": rule.headers.append(try reader.text())
+                    default: break
+                    }
+                }
+                rules.append(rule)
+            }
+        }
+        return rules
+    }
+
     /// OSS's `BucketStat`; nil when it has no figures.
     static func usage(_ body: [UInt8]) throws(XMLError) -> BucketUsage? {
         var found: [String: String] = [:]

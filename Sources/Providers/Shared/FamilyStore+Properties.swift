@@ -221,6 +221,13 @@ extension FamilyStore {
             .map { PreflightHeader(name: $0.name, value: $0.value) }
     }
 
+    package func crossOriginRules(for key: ObjectKey) async throws(ObjectStoreError) -> [CrossOriginRule] {
+        var call = Call(.preflight, .get)
+        call.query = [QueryItem("cors")]
+        let response = try await send(call)
+        return try read(call, response) { body throws(XMLError) in try FamilyDocuments.crossOriginRules(body) }
+    }
+
     /// Sends a document with its checksums.
     func send(_ call: inout Call, document: String) async throws(ObjectStoreError) -> HTTPResponse {
         let body = MemorySource(Array(document.utf8))
