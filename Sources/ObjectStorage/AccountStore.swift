@@ -311,10 +311,7 @@ extension AccountStore {
         var uploads: [UploadInProgress] = []
         for name in names where place != nil || ByteString(name).hasPrefix(prefix) {
             let found = try await store(of: name).listUploads(prefix: place?.rest ?? "")
-            uploads += found.map { upload in
-                UploadInProgress(
-                    key: ObjectKey(Self.up(upload.key.bytes, name)), upload: upload.upload, initiated: upload.initiated)
-            }
+            uploads += found.map { upload in upload.renamed(ObjectKey(Self.up(upload.key.bytes, name))) }
         }
         return uploads
     }

@@ -236,8 +236,19 @@ package struct UploadInProgress: Sendable, Hashable {
     package var key: ObjectKey
     package var upload: UploadID
     package var initiated: Timestamp?
+    /// The storage class that the object will have; nil where the store does not return it.
+    package var storageClass: String?
+    /// The account or user that began the upload, as the store names it; nil where it does not.
+    package var initiator: String?
 
     package init(key: ObjectKey, upload: UploadID, initiated: Timestamp?) {
         (self.key, self.upload, self.initiated) = (key, upload, initiated)
+    }
+
+    /// The same upload under the key that another level of stores has for it.
+    func renamed(_ key: ObjectKey) -> UploadInProgress {
+        var upload = self
+        upload.key = key
+        return upload
     }
 }

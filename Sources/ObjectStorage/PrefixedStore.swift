@@ -120,7 +120,7 @@ package struct PrefixedStore: ObjectStore {
 
     package func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
         try await base.listUploads(prefix: self.prefix + prefix).compactMap { upload in
-            up(upload.key).map { UploadInProgress(key: $0, upload: upload.upload, initiated: upload.initiated) }
+            up(upload.key).map(upload.renamed)
         }
     }
 

@@ -42,6 +42,15 @@ enum Output {
         return String(decoding: try encoder.encode(document), as: UTF8.self)
     }
 
+    /// What `--json` has of a name: its text, and the bytes in base64 (RFC 4648) where they are no UTF-8.
+    static func names(_ bytes: ByteString) -> (text: String, base64: String?) {
+        let text = String(decoding: bytes.bytes, as: UTF8.self)
+        return (text, Array(text.utf8) == bytes.bytes ? nil : Base64.encode(bytes.bytes))
+    }
+
+    /// One document on a line of its own.
+    static func jsonLine(_ document: some Encodable) throws { line(ByteString(try json(document, isOneLine: true))) }
+
     /// Prints bytes as they are: a name need not be UTF-8. Ends the program when standard output is closed by its reader.
     static func line(_ bytes: ByteString) {
         guard write((bytes + "\n").bytes[...]) else { exit(EXIT_FAILURE) }

@@ -25,9 +25,12 @@ struct StatCommand: ParsableCommand {
             for line in lines { Output.say("\(line.name): \(line.value)") }
             return
         }
+        guard !isAccount else {
+            print(try Output.json(["buckets": lines.map(\.value)]))
+            return
+        }
         let document = Dictionary(grouping: lines, by: \.name).mapValues { lines in
-            isAccount
-                ? JSONValue.texts(lines.map(\.value)) : lines[0].number.map(JSONValue.number) ?? .text(lines[0].value)
+            lines[0].number.map(JSONValue.number) ?? .text(lines[0].value)
         }
         print(try Output.json(document))
     }
@@ -47,14 +50,12 @@ struct StatCommand: ParsableCommand {
     private enum JSONValue: Encodable {
         case text(String)
         case number(Int64)
-        case texts([String])
 
         func encode(to encoder: any Encoder) throws {
             var container = encoder.singleValueContainer()
             switch self {
             case .text(let text): try container.encode(text)
             case .number(let number): try container.encode(number)
-            case .texts(let texts): try container.encode(texts)
             }
         }
     }

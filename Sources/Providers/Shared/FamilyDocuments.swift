@@ -203,7 +203,7 @@ struct FamilyDocuments: Sendable {
 
     func uploads(_ body: [UInt8]) throws(XMLError) -> Uploads {
         var answer = Uploads()
-        var found: [(key: ByteString, upload: String, initiated: Timestamp?)] = []
+        var found: [Upload] = []
         var isEncoded = false
         var reader = XMLReader(body)
         try reader.root { reader, _ throws(XMLError) in
@@ -213,17 +213,7 @@ struct FamilyDocuments: Sendable {
                 case "NextKeyMarker": answer.nextKey = try reader.content()
                 case "NextUploadIdMarker": answer.nextUpload = try reader.text()
                 case "EncodingType", "Encoding-Type", "Encoding-type": isEncoded = try reader.text() == "url"
-                case "Upload":
-                    var upload: (key: ByteString, upload: String, initiated: Timestamp?) = ("", "", nil)
-                    try reader.elements { reader, name throws(XMLError) in
-                        switch name {
-                        case "Key": upload.key = try reader.content()
-                        case "UploadId": upload.upload = try reader.text()
-                        case "Initiated": upload.initiated = Timestamp(iso8601: try reader.text())
-                        default: break
-                        }
-                    }
-                    found.append(upload)
+                case "Upload": found.append(try Self.upload(&reader))
                 default: break
                 }
             }
@@ -232,10 +222,43 @@ struct FamilyDocuments: Sendable {
         answer.uploads = found.compactMap { upload in
             let key = decode(upload.key, isEncoded)
             guard !key.isEmpty else { return nil }
-            return UploadInProgress(
-                key: ObjectKey(key), upload: UploadID(upload.upload), initiated: upload.initiated)
+            var entry = UploadInProgress(
+                key: ObjectKey(key), upload: UploadID(upload.id), initiated: upload.initiated)
+            (entry.storageClass, entry.initiator) = (upload.storageClass, upload.initiator)
+            return entry
         }
         return answer
+    }
+
+    private struct Upload {
+        /// As the document has it, perhaps encoded.
+        var key: ByteString = ""
+        var id = ""
+        var initiated: Timestamp?
+        var storageClass: String?
+        var initiator: String?
+    }
+
+    private static func upload(_ reader: inout XMLReader) throws(XMLError) -> Upload {
+        var upload = Upload()
+        try reader.elements { reader, name throws(XMLError) in
+            switch name {
+            case "Key": upload.key = try reader.content()
+            case "UploadId": upload.id = try reader.text()
+            case "Initiated": upload.initiated = Timestamp(iso8601: try reader.text())
+            case "StorageClass":
+                let text = try reader.text()
+                upload.storageClass = text.isEmpty ? nil : text
+            case "Initiator":
+                try reader.elements { reader, name throws(XMLError) in
+                    guard name == "ID" else { return }
+                    let text = try reader.text()
+                    upload.initiator = text.isEmpty ? nil : text
+                }
+            default: break
+            }
+        }
+        return upload
     }
 
     /// The keys that a batch delete could not remove.

@@ -18,12 +18,13 @@ struct DoctorCommand: ParsableCommand {
     @Argument(help: "scheme://bucket, scheme://bucket/prefix, or a path in a mount") var place: String
     @OptionGroup var location: StoreOptions
     @Flag(help: "Make no objects.") var readOnly = false
+    @Flag(help: "Print each check as a JSON object on a line of its own.") var json = false
 
     mutating func run() throws {
         let request = try request().hastened()
-        let report = DoctorReport()
+        let report = DoctorReport(isJSON: json)
         MachineCheckup(request).run(report)
-        for setting in request.unreadSettings { report.note("unused", setting.name, "\(setting)") }
+        for setting in request.unreadSettings { report.note(.unused, setting.name, "\(setting)") }
         let session = try ObjectStoreSession(request, checked: false)
         let writes = !readOnly && !request.settings.readOnly
         let place = DoctorPlace()
@@ -71,18 +72,32 @@ final class DoctorReport {
     /// The operations that the store has refused these credentials.
     private var lacking: [String] = []
 
+    private let isJSON: Bool
+
+    init(isJSON: Bool = false) { self.isJSON = isJSON }
+
     enum Outcome { case done, refused, failed }
+
+    /// The first word of a line.
+    enum Verdict: String { case ok, failed, differs, unused, skipped }
+
+    /// What `--json` prints of one check.
+    private struct Line: Encodable {
+        let verdict: String
+        let check: String
+        let detail: String?
+    }
 
     /// Performs one check. False when it failed.
     @discardableResult
     func check(_ name: String, _ body: () throws(CommandError) -> String?) -> Bool {
         count += 1
         do throws(CommandError) {
-            say("ok", name, try body())
+            say(.ok, name, try body())
             return true
         } catch {
             failures += 1
-            say("FAILED", name, error.message)
+            say(.failed, name, error.message)
             return false
         }
     }
@@ -92,10 +107,10 @@ final class DoctorReport {
         count += 1
         do throws(CommandError) {
             let finding = try body()
-            say(finding == nil ? "ok" : "differs", name, finding)
+            say(finding == nil ? .ok : .differs, name, finding)
         } catch {
             failures += 1
-            say("FAILED", name, error.message)
+            say(.failed, name, error.message)
         }
     }
 
@@ -117,12 +132,12 @@ final class DoctorReport {
                 }
             }
             let learned = session.capabilities.quirks.subtracting(before).sorted { $0.rawValue < $1.rawValue }
-            if learned.isEmpty { say("ok", name, detail) }
-            for quirk in learned { say("differs", name, "the server \(quirk)") }
+            if learned.isEmpty { say(.ok, name, detail) }
+            for quirk in learned { say(.differs, name, "the server \(quirk)") }
             return .done
         } catch {
             failures += 1
-            say("FAILED", name, error.message)
+            say(.failed, name, error.message)
             guard isRefused.withLock({ $0 }) else { return .failed }
             if !lacking.contains(lack) { lacking.append(lack) }
             return .refused
@@ -139,13 +154,18 @@ final class DoctorReport {
         }
     }
 
-    func skip(_ name: String, _ reason: String) { say("skipped", name, reason) }
+    func skip(_ name: String, _ reason: String) { say(.skipped, name, reason) }
 
     /// Prints a line that is no check.
-    func note(_ verdict: String, _ name: String, _ detail: String) { say(verdict, name, detail) }
+    func note(_ verdict: Verdict, _ name: String, _ detail: String) { say(verdict, name, detail) }
 
-    private func say(_ verdict: String, _ name: String, _ detail: String?) {
+    private func say(_ verdict: Verdict, _ name: String, _ detail: String?) {
+        guard !isJSON else {
+            try? Output.jsonLine(Line(verdict: verdict.rawValue, check: name, detail: detail))
+            return
+        }
         let told = detail.map { Output.padded(name, to: 25) + $0 } ?? name
-        Output.line(ByteString(Output.padded(verdict, to: 9) + told))
+        let word = verdict == .failed ? "FAILED" : verdict.rawValue
+        Output.line(ByteString(Output.padded(word, to: 9) + told))
     }
 }

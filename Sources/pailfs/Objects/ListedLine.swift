@@ -15,20 +15,15 @@ struct ListedLine: Encodable {
     let storageClass: String?
 
     init(_ object: ListedObject) {
-        (key, keyBase64) = Self.names(object.key.bytes)
+        (key, keyBase64) = Output.names(object.key.bytes)
         isPrefix = nil
         (bytes, modified) = (object.version.size, object.version.modified.iso8601())
         (etag, storageClass) = (object.version.etag.text, object.storageClass)
     }
 
     init(prefix: ObjectKey) {
-        (key, keyBase64) = Self.names(prefix.bytes)
+        (key, keyBase64) = Output.names(prefix.bytes)
         isPrefix = true
         (bytes, modified, etag, storageClass) = (nil, nil, nil, nil)
-    }
-
-    private static func names(_ bytes: ByteString) -> (String, String?) {
-        let text = String(decoding: bytes.bytes, as: UTF8.self)
-        return (text, Array(text.utf8) == bytes.bytes ? nil : Base64.encode(bytes.bytes))
     }
 }

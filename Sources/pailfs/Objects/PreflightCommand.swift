@@ -21,7 +21,8 @@ struct PreflightCommand: ParsableCommand {
                 return nil
             }
         }
-        let rules = try session.answer { store async throws(ObjectStoreError) -> Result<[CrossOriginRule], ObjectStoreError> in
+        let rules = try session.answer {
+            store async throws(ObjectStoreError) -> Result<[CrossOriginRule], ObjectStoreError> in
             do throws(ObjectStoreError) { return .success(try await store.crossOriginRules(for: key)) } catch {
                 // The rules explain the answer, which counts without them too.
                 return .failure(error)

@@ -10,14 +10,19 @@ struct UploadsCommand: ParsableCommand {
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Lists uploads: start, bytes received, upload ID, key.")
+            abstract: "Lists uploads: start, bytes received, upload ID, key.",
+            discussion: """
+                Where no upload is of the URL's key or below it, those of every key that begins with the URL's path are listed.
+                """)
         @Argument(help: "scheme://bucket, scheme://bucket/prefix or a directory in a mount") var url: String
         @OptionGroup var location: StoreOptions
+        @Flag(name: .short, help: "Show storage class and initiator too.") var long = false
         @Flag(help: "Also a line for each part: number, bytes, ETag.") var parts = false
+        @Flag(help: "Print each upload as a JSON object on a line of its own.") var json = false
 
         mutating func run() throws {
             let (session, path) = try location.open(url)
-            for upload in try UploadsCommand.uploads(session, path) {
+            for upload in try UploadsCommand.uploads(session, path, orBeginning: true) {
                 let received = try session.answer { store async throws(ObjectStoreError) -> [UploadedPart] in
                     do throws(ObjectStoreError) { return try await store.listParts(upload.key, upload.upload) } catch {
                         // The upload has ended meanwhile.
@@ -25,13 +30,8 @@ struct UploadsCommand: ParsableCommand {
                         return []
                     }
                 }
-                let bytes = received.reduce(Int64(0)) { $0 + $1.size }
-                let begun = upload.initiated?.iso8601() ?? "-"
-                Output.line(naming: ByteString("\(begun)  \(bytes)  \(upload.upload.text)  ") + upload.key.bytes)
-                guard parts else { continue }
-                for part in received {
-                    Output.line(naming: ByteString("  \(part.number)  \(part.size)  \(part.etag.text)"))
-                }
+                let line = UploadLine(upload, received, showingParts: parts)
+                if json { try Output.jsonLine(line) } else { line.print(upload.key, long: long) }
             }
         }
     }
@@ -84,9 +84,10 @@ struct UploadsCommand: ParsableCommand {
     }
 
     /// The uploads of the key `path` and of the keys below it, as a mount of it would show them. The store matches the text of a
-    /// prefix, and lists others too.
+    /// prefix, and lists others too: these are the result only where there are no uploads of the first kind and `orBeginning` is
+    /// set.
     private static func uploads(
-        _ session: ObjectStoreSession, _ path: ByteString
+        _ session: ObjectStoreSession, _ path: ByteString, orBeginning: Bool = false
     ) throws(CommandError) -> [UploadInProgress] {
         guard !session.isAccount else {
             throw CommandError(
@@ -102,7 +103,8 @@ struct UploadsCommand: ParsableCommand {
                 return try await store.listUploads(prefix: path + "/")
             }
         }
-        return uploads.filter { isMeant($0.key.bytes, by: path) }
+        let meant = uploads.filter { isMeant($0.key.bytes, by: path) }
+        return meant.isEmpty && orBeginning ? uploads.filter { $0.key.bytes.hasPrefix(path) } : meant
     }
 
     /// Whether a key is `path` or below it.

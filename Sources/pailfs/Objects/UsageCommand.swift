@@ -42,14 +42,16 @@ struct UsageCommand: ParsableCommand {
 
     private struct Line: Encodable {
         let key: String
+        /// The key in base64 (RFC 4648), where it is no UTF-8.
+        let keyBase64: String?
         let bytes: Int64
         let objects: Int
     }
 
     private func print(_ usage: UsageTree.Usage) throws(CommandError) {
         guard !json else {
-            let line = Line(
-                key: String(decoding: usage.key.bytes, as: UTF8.self), bytes: usage.bytes, objects: usage.objects)
+            let (key, keyBase64) = Output.names(usage.key)
+            let line = Line(key: key, keyBase64: keyBase64, bytes: usage.bytes, objects: usage.objects)
             guard let text = try? Output.json(line, isOneLine: true) else { return }
             return Output.line(ByteString(text))
         }
