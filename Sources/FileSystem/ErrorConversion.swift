@@ -90,6 +90,7 @@ extension FileSystemError {
         switch error.kind {
         case .notFound: .notFound
         case .noSuchBucket, .noSuchUpload: .inputOutput
+        case .bucketNotEmpty: .notEmpty
         case .preconditionFailed: .stale
         case .notModified: .inputOutput
         // Programs take EINVAL, EBUSY and the like for their own mistake: `mv` reports EINVAL as a directory moved into itself. A

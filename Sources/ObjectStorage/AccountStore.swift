@@ -3,8 +3,8 @@ import Synchronization
 
 /// Every bucket of an account as one store: the first component of a key is the name of a bucket.
 ///
-/// Buckets are made and removed elsewhere: the key `bucket/` stands for a bucket, exists as long as the account lists it, and
-/// cannot be written. A bucket's store is made at the first request to the bucket and kept for the life of this store. Locks: the
+/// The key `bucket/` stands for a bucket and exists as long as the account lists it. Where `capabilities.newBuckets` is set, a put
+/// of the key on the condition that it is absent creates the bucket, and a delete deletes it. It cannot be written otherwise. A bucket's store is made at the first request to the bucket and kept for the life of this store. Locks: the
 /// table of stores is behind a mutex, a leaf.
 package final class AccountStore: ObjectStore {
     package typealias Opener = @Sendable (BucketEntry) throws(ObjectStoreError) -> any ObjectStore
@@ -15,10 +15,15 @@ package final class AccountStore: ObjectStore {
     /// The buckets that have a store, each with its region where the account's listing has that.
     private let opened = Mutex<[String: OtherBucket]>([:])
 
-    /// `capabilities` are those of the account's buckets; `open` makes the store of one, without a request.
-    package init(_ directory: any BucketDirectory, capabilities: Capabilities, open: @escaping Opener) {
+    /// `capabilities` are those of the account's buckets; `open` makes the store of one, without a request. With `newBuckets`
+    /// buckets can be created and deleted.
+    package init(
+        _ directory: any BucketDirectory, capabilities: Capabilities, newBuckets: BucketNameRule? = nil,
+        open: @escaping Opener
+    ) {
         var capabilities = capabilities
         capabilities.bucketsInKeys = true
+        capabilities.newBuckets = newBuckets
         // Each bucket has its own.
         capabilities.keyRules.reserved = nil
         // Usage figures are those of one bucket, and an account is none.
@@ -84,13 +89,31 @@ package final class AccountStore: ObjectStore {
         return error
     }
 
+    private static let bucketETag = ETag("bucket")
+
+    /// The bucket that a key of the form `bucket/` stands for, as a store that may not exist yet; nil for any other key, and where
+    /// buckets cannot change.
+    private func changeable(
+        _ key: ObjectKey, _ operation: ObjectStoreError.Operation
+    ) throws(ObjectStoreError) -> (name: String, bucket: any ChangeableBucket)? {
+        guard let rule = capabilities.newBuckets, let place = Place(key.bytes), place.rest.isEmpty else { return nil }
+        if operation == .put, let problem = rule.problem(place.bucket) {
+            throw ObjectStoreError(.invalidRequest, operation, key: key, code: "InvalidBucketName", message: problem)
+        }
+        guard let bucket = try open(BucketEntry(name: place.bucket)) as? any ChangeableBucket else {
+            throw .lacking(operation, key, "creating and deleting buckets")
+        }
+        return (place.bucket, bucket)
+    }
+
     private static func bucketsAreFixed(
         _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) -> ObjectStoreError {
         ObjectStoreError(
             .notSupported, operation, key: key, code: "BucketsAreFixed",
             message:
-                "the top of an account has buckets only; create and delete buckets with the provider's tools")
+                "the top of an account has buckets only; create and delete buckets with the provider's tools, or with "
+                + "mkdir and rmdir in a mount with buckets=change")
     }
 
     /// The copy source as the store of `key`'s bucket takes it.
@@ -184,7 +207,7 @@ extension AccountStore {
                 throw ObjectStoreError(
                     .notFound, .head, key: key, status: 404, message: "the account has no bucket \(place.bucket)")
             }
-            let version = ObjectVersion(etag: ETag("bucket"), size: 0, modified: entry.created ?? .epoch)
+            let version = ObjectVersion(etag: Self.bucketETag, size: 0, modified: entry.created ?? .epoch)
             return ObjectInfo(version: version, metadata: ObjectMetadata())
         }
         return try await at(key, .head) { store, key throws(ObjectStoreError) in
@@ -207,7 +230,11 @@ extension AccountStore {
     }
 
     package func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer {
-        try await at(request.key, .put) { store, key throws(ObjectStoreError) in
+        if request.condition == .absent, let (name, bucket) = try changeable(request.key, .put) {
+            do { try await bucket.createBucket() } catch { throw Self.up(error, name) }
+            return PutAnswer(etag: Self.bucketETag)
+        }
+        return try await at(request.key, .put) { store, key throws(ObjectStoreError) in
             try await store.put(request.at(key), body: body)
         }
     }
@@ -220,6 +247,13 @@ extension AccountStore {
     }
 
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
+        if ifMatch == nil, let (name, _) = try changeable(key, .delete) {
+            let store = try await store(of: name)
+            guard let bucket = store as? any ChangeableBucket else { throw Self.bucketsAreFixed(.delete, key) }
+            do { try await bucket.deleteBucket() } catch { throw Self.up(error, name) }
+            opened.withLock { $0[name] = nil }
+            return
+        }
         try await at(key, .delete) { store, key throws(ObjectStoreError) in
             try await store.delete(key, ifMatch: ifMatch)
         }

@@ -62,9 +62,11 @@ package struct Capabilities: Sendable, Hashable {
     /// Symbolic links are objects of their own kind, and listings show them as such.
     package var symlinks = false
     package var usage = false
-    /// The first component of every key is a bucket: nothing can be made or removed at that level, or copied from one bucket to
-    /// another.
+    /// The first component of every key is a bucket: nothing else can be made or removed at that level, or copied from one bucket
+    /// to another.
     package var bucketsInKeys = false
+    /// Where the keys have buckets: the names that new ones may have; nil where buckets can be neither created nor deleted.
+    package var newBuckets: BucketNameRule?
     /// How long a listing may lack a write or delete that the store has acknowledged; zero if it never does.
     package var listingLag = Duration.zero
     /// The prices of requests; nil where no price list is known, as for other servers with the S3 protocol.

@@ -46,6 +46,8 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
     /// The cause, as far as callers act on it.
     package enum Kind: Sendable, Hashable {
         case notFound, noSuchBucket, noSuchUpload
+        /// The bucket to delete still has contents.
+        case bucketNotEmpty
         /// The condition of the request did not hold.
         case preconditionFailed
         case notModified
@@ -109,7 +111,7 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         switch kind {
         case .conflict, .throttled, .serverFault, .integrity, .unreachable, .interrupted, .timedOut: true
         case .malformedAnswer: code != Self.unusableAnswer
-        case .notFound, .noSuchBucket, .noSuchUpload, .preconditionFailed, .notModified, .accessDenied,
+        case .notFound, .noSuchBucket, .noSuchUpload, .bucketNotEmpty, .preconditionFailed, .notModified, .accessDenied,
             .credentialsRejected, .credentialsExpired, .clockSkew, .wrongRegion, .invalidRange, .archived, .keyTooLong,
             .keyRefused, .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest, .notSupported, .quotaExceeded,
             .storageFull,

@@ -43,6 +43,7 @@ package struct MountSettings: Sendable, Hashable {
     package var symlinks = Symlinks.objects
     package var names = Names.escaped
     package var ttl = Duration.zero
+    package var buckets = Buckets.fixed
     package var conflict = Conflict.keep
     package var durable = Durable.remote
     /// Total size for statfs; nil is a large constant.
@@ -107,6 +108,7 @@ package struct MountSettings: Sendable, Hashable {
     package enum Redirects: String, Sendable, CaseIterable { case refuse, follow }
     package enum LogFormat: String, Sendable, CaseIterable { case text, json }
     package enum LogLevel: String, Sendable, CaseIterable { case error, warning, info, debug, trace }
+    package enum Buckets: String, Sendable, CaseIterable { case fixed, change }
 
     /// A header for every request.
     package struct Header: Sendable, Hashable {

@@ -40,6 +40,11 @@ package enum OptionTable {
             "names", \.names, default: .escaped,
             "Whether keys that are no valid path appear under escaped names or are hidden."),
         .choice(
+            "buckets", \.buckets, default: .fixed,
+            "In the mount of an account: with change, mkdir(2) at the top creates a bucket and rmdir(2) deletes an "
+                + "empty one, whose name another account may take from then on. rm -r on a bucket ends with that."
+        ).only(for: .s3, .oss, .cos, .kodo, .swift).leftOutElsewhere,
+        .choice(
             "symlinks", \.symlinks, default: .objects,
             "How symbolic links are stored. With objects, as objects NAME.rclonelink; with native, as OSS's own "
                 + "links where the target allows it; with metadata, as objects with a header, as s3fs does, which "

@@ -52,7 +52,7 @@ extension RealMounts {
     /// The same of options that show in names, bytes or requests, whatever runs beside them.
     @Suite struct OptionEffects {
         @Test(
-            .rule("statfs", "symlink", "conflict.overwrite", "attr.exact"),
+            .rule("statfs", "symlink", "conflict.overwrite", "attr.exact", "bucket"),
             .timeLimit(.minutes(5)), arguments: OptionEffect.ofView + OptionEffect.ofStores)
         func anOptionDoesWhatItSays(_ effect: OptionEffect) async throws { try await effect.show() }
     }
@@ -90,6 +90,36 @@ extension OptionEffect {
                     let other = try await world.attempt(
                         "printf x >file; cd /; chmod 755 $T; setpriv --reuid=65534 --clear-groups cat $M/file")
                     #expect(other.succeeded == isAllowed, "\(other)")
+                }
+            }
+        },
+        OptionEffect("buckets") {
+            for provider in [Provider.s3, .oss, .cos, .kodo] {
+                try await provider.withWorld { world in
+                    let account = try World(scratch: world.scratch, bucket: world.bucket.account)
+                    // The names of COS end with the number of the account.
+                    let end =
+                        provider == .cos ? world.bucket.name.split(separator: "-").last.map { "-\($0)" } ?? "" : ""
+                    let new = "new-bucket" + end
+                    account.expectsErrorsInLog = true
+                    try await account.mount(["buckets=change"])
+                    try await account.sh(
+                        """
+                        mkdir \(new); ls | grep -qx \(new); printf hello >\(new)/file
+                        ! LC_ALL=C mkdir \(new) 2>$T/refused; grep -q 'File exists' $T/refused
+                        ! LC_ALL=C mkdir No_Bucket 2>$T/refused; grep -q 'Invalid argument' $T/refused
+                        ! LC_ALL=C rmdir \(new) 2>$T/refused; grep -q 'not empty' $T/refused
+                        ! LC_ALL=C touch file 2>$T/refused; grep -q 'not permitted' $T/refused
+                        ! LC_ALL=C mv \(new) renamed-bucket 2>$T/refused; grep -q 'not permitted' $T/refused
+                        """)
+                    try await account.unmount()
+                    try await account.mount(["buckets=change"], cache: "another")
+                    try await account.sh(
+                        """
+                        test "$(cat \(new)/file)" = hello
+                        rm -r \(new); ! test -e \(new); ! ls | grep -qx \(new)
+                        """)
+                    try await account.unmount()
                 }
             }
         },

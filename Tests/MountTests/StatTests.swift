@@ -75,7 +75,7 @@ extension RealMounts {
 
 extension Bucket {
     /// All of its account's.
-    fileprivate var account: Bucket {
+    var account: Bucket {
         var account = self
         account.wholeAccount = true
         return account

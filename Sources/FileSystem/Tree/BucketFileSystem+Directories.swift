@@ -189,7 +189,8 @@ extension BucketFileSystem {
             let place = Place(parent: parent, name: name)
             return try await noting("mkdir", of: place) { () async throws(FileSystemError) in
                 try await making(place) { () async throws(FileSystemError) in
-                    try await make(name, in: parent, mode, caller)
+                    if changesBuckets(in: parent) { return try await makeBucket(name) }
+                    return try await make(name, in: parent, mode, caller)
                 }
             }
         }
@@ -253,9 +254,11 @@ extension BucketFileSystem {
                 guard entry.attributes.kind == .directory else {
                     throw FileSystemError(.notDirectory, "\(name) is not a directory")
                 }
-                try requireBucket(name, in: parent)
+                let isBucket = changesBuckets(in: parent)
+                if !isBucket { try requireBucket(name, in: parent) }
                 try await noting("rmdir", of: place) { () async throws(FileSystemError) in
                     try await removing(entry) { () async throws(FileSystemError) in
+                        if isBucket { return try await remove(bucket: entry) }
                         try await remove(directory: entry)
                     }
                 }
@@ -305,16 +308,6 @@ extension BucketFileSystem {
     /// Whether no object stands for the directory: the mount's top, and the buckets of an account.
     func isFixed(_ directory: Entry) -> Bool {
         directory.ino == .root || store.capabilities.bucketsInKeys && directory.parent == .root
-    }
-
-    /// Refuses to make, remove or rename a bucket.
-    func requireBucket(_ name: ByteString, in parent: InodeNumber) throws(FileSystemError) {
-        guard !(store.capabilities.bucketsInKeys && parent == .root) else {
-            throw FileSystemError(
-                .notPermitted,
-                "\(name) would be at the top of an account, which has buckets only; "
-                    + "create and delete buckets with the provider's tools")
-        }
     }
 
     /// The component and the key of a new entry. Throws for a name that the store or the kernel cannot have.

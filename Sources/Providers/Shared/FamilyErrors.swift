@@ -111,6 +111,9 @@ struct FamilyErrors: Sendable {
         case "NoSuchKey", "NoSuchVersion": .notFound
         case "NoSuchBucket": .noSuchBucket
         case "NoSuchUpload": .noSuchUpload
+        case "BucketNotEmpty": .bucketNotEmpty
+        case "BucketAlreadyExists", "BucketAlreadyOwnedByYou": .preconditionFailed
+        case "TooManyBuckets": .quotaExceeded
         case "AccessDenied", "AllAccessDisabled", "AccountProblem": .accessDenied
         case "InvalidAccessKeyId", "SignatureDoesNotMatch": .credentialsRejected
         case "ExpiredToken", "InvalidToken", "TokenRefreshRequired": .credentialsExpired

@@ -130,6 +130,8 @@ package struct FamilyProfile: Sendable {
     package var trafficLimits: ClosedRange<Int>?
     /// Paging of the list of buckets: the parameter, and the page size where the store's default is small.
     package var bucketPaging: (name: String, limit: Int?) = ("continuation-token", nil)
+    /// Whether the request for a new bucket names its region, unless that is `us-east-1`.
+    package var namesRegionOfNewBuckets = false
     /// How the query of a GET carries the processing of the object; nil where the store has none.
     package var processing: Processing?
     package var capabilities = Capabilities()

@@ -10,6 +10,7 @@ extension StoreMaker {
         var provider = try family(
             .cos, credentials(), endpoint: endpoint(sources.endpoint),
             region: settings.region ?? sources.region)
+        provider.bucketNames.end = appID.map { .exactly("-\($0)") } ?? .anyNumber
         let open = provider.open
         provider.open = { (entry) throws(ObjectStoreError) in
             var entry = entry

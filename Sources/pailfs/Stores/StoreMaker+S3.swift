@@ -9,9 +9,12 @@ extension StoreMaker {
         let endpoint = endpoint(sources.endpoint)
         var profile = FamilyProfile.s3(endpoint: endpoint)
         if probes { profile.capabilities.sendsEveryCondition() }
-        return try family(
+        profile.namesRegionOfNewBuckets = true
+        var provider = try family(
             profile, credentials(), endpoint: endpoint,
             region: settings.region ?? sources.region, addressing: sources.addressing)
+        provider.bucketNames.allowsDots = true
+        return provider
     }
 
     /// A member of the S3-shaped family, with the mount's options.

@@ -19,9 +19,11 @@ extension StoreMaker {
             container.headers = settings.headers.map { ($0.name, $0.value) }
             return SwiftStore(container, authenticator: authenticator, engine: engine, time: time)
         }
-        return Provider(
+        var provider = Provider(
             capabilities: SwiftProfile.swift.capabilities,
             directory: SwiftAccount(authenticator: authenticator, engine: engine, time: time), open: open)
+        (provider.bucketNames.isRestricted, provider.bucketNames.length) = (false, 1...256)
+        return provider
     }
 
     private func login() throws(ObjectStoreError) -> SwiftCredentials.Found {

@@ -33,7 +33,9 @@ struct StoreMaker: Sendable {
                     "the buckets of an account cannot be listed at this store; name one, such as \(request.scheme.rawValue)://bucket"
             )
         }
-        return AccountStore(directory, capabilities: provider.capabilities, open: provider.open)
+        let names = settings.buckets == .change ? provider.bucketNames : nil
+        return AccountStore(
+            directory, capabilities: provider.capabilities, newBuckets: names, open: provider.open)
     }
 
     /// The stores of one scheme.
@@ -42,6 +44,8 @@ struct StoreMaker: Sendable {
         var capabilities: Capabilities
         /// nil where buckets cannot be listed.
         var directory: (any BucketDirectory)?
+        /// The names that buckets may have.
+        var bucketNames = BucketNameRule()
         /// Makes the store of one bucket.
         var open: AccountStore.Opener
     }

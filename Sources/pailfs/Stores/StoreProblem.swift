@@ -150,7 +150,8 @@ extension CommandError {
         case .contradiction where error.status == nil: self.init(error.message)
         case _ where error.key != nil:
             self.init("the store \(place) refuses this: \(told); check the key and the arguments")
-        case .noSuchUpload, .preconditionFailed, .notModified, .invalidRange, .keyTooLong, .keyRefused, .contradiction,
+        case .noSuchUpload, .bucketNotEmpty, .preconditionFailed, .notModified, .invalidRange, .keyTooLong, .keyRefused,
+            .contradiction,
             .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest:
             self.init(
                 "the store \(place) refuses \(bucket): \(told); check the options endpoint and path-style")
