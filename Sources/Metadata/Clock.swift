@@ -6,6 +6,9 @@ import Basics
 struct Clock {
     let now: Int64
     let ttl: Int64
+    /// How long a listing shows that a name is missing.
+    let absenceTTL: Int64
+    /// How long an answer about one missing name counts.
     let negativeTTL: Int64
     /// The number of updates so far (`Entry.updates`).
     let updates: UInt64
@@ -13,6 +16,7 @@ struct Clock {
 
     /// The end of the freshness of an answer from `checkedAt`.
     func until(_ checkedAt: Int64) -> Int64 { Self.add(checkedAt, ttl) }
+    func absentUntil(_ listedAt: Int64) -> Int64 { Self.add(listedAt, absenceTTL) }
     func negativeUntil(_ checkedAt: Int64) -> Int64 { Self.add(checkedAt, negativeTTL) }
 
     /// An answer with a later time is from before the clock was set back.

@@ -227,7 +227,7 @@ extension MetadataCache {
         _ connection: Connection
     ) throws(SQLiteError) -> LookupAnswer {
         let stale = directory.staleAt ?? .min
-        var until = clock.until(directory.freshListing ?? .min)
+        var until = clock.absentUntil(directory.freshListing ?? .min)
         if !clock.isFresh(until) {
             // Each component that could make the name exist must be known as missing by itself: under a name that this host
             // removed, the bucket may still have a directory that the cache never saw.
@@ -255,12 +255,12 @@ extension MetadataCache {
         _ component: ByteString, in parent: Int64, stale: Int64, _ clock: Clock, _ connection: Connection
     ) throws(SQLiteError) -> Int64 {
         let listedAt = clock.listed.at(parent, component, through: component, latest: clock.latest)
-        var newest = listedAt ?? .min
+        var until = listedAt.map { $0 > stale ? clock.absentUntil($0) : .min } ?? .min
         if let tombstone = try Tombstone.find(connection, parent: parent, component: component) {
             if tombstone.ours == pendingChange { return .max }
-            newest = max(newest, tombstone.removedAt)
+            if tombstone.removedAt > stale { until = max(until, clock.until(tombstone.removedAt)) }
         }
-        return newest > stale ? clock.until(newest) : .min
+        return until
     }
 }
 

@@ -18,8 +18,8 @@ import Synchronization
 /// that to hold, call `update`, `remove` and `rename` after the store has carried the change out, or pass `pending`.
 package final class MetadataCache: Sendable {
     package let codec: NameCodec
-    private let lifetime: Mutex<Duration>
-    /// How long the store's answer that a name is missing counts, if `ttl` is not less.
+    private let lifetimes: Mutex<Lifetimes>
+    /// How long the store's answer that one name is missing counts, if neither `ttl` nor `absenceTTL` is less.
     package let negativeTTL: Duration
     /// How long a listing may miss a change. Until then a change stays marked as this host's, for the next process
     /// (`remind`). Within this process `OverlaidStore` adds its changes to the listings.
@@ -63,7 +63,7 @@ package final class MetadataCache: Sendable {
         listingLag: Duration = .zero, codec: NameCodec = NameCodec(), boot: String? = nil, keepingPending: Bool = false
     ) throws(MetadataError) {
         (self.database, self.time, self.negativeTTL) = (database, time, negativeTTL)
-        lifetime = Mutex(ttl)
+        lifetimes = Mutex(Lifetimes(ttl: ttl))
         self.listingLag = listingLag
         self.codec = codec
         let setting = "\(codec.style.rawValue) \(codec.linkSuffix?.bytes ?? [])"
@@ -189,11 +189,26 @@ package final class MetadataCache: Sendable {
 
     /// How long answers of the store count; zero: not at all. A new value also applies to earlier answers.
     package var ttl: Duration {
-        get { lifetime.withLock { $0 } }
+        get { lifetimes.withLock { $0.ttl } }
         set {
-            lifetime.withLock { $0 = newValue }
+            lifetimes.withLock { $0.ttl = newValue }
             recent.forgetMissing()
         }
+    }
+
+    /// How long the absence of a name counts, whether a listing or an answer about the name shows it; nil: for `ttl`, which is
+    /// also the most.
+    package var absenceTTL: Duration? {
+        get { lifetimes.withLock { $0.absence } }
+        set {
+            lifetimes.withLock { $0.absence = newValue }
+            recent.forgetMissing()
+        }
+    }
+
+    private struct Lifetimes {
+        var ttl: Duration
+        var absence: Duration?
     }
 
     /// Connects the source of files that have changes of this host beyond the rows. Such a file stays, with the directories
@@ -234,8 +249,10 @@ package final class MetadataCache: Sendable {
         // back is followed.
         let invalidated = invalidatedAt.load(ordering: .relaxed)
         if now <= invalidated, now > invalidated - 1_000_000 { now = invalidated + 1 }
+        let (ttl, absence) = lifetimes.withLock { ($0.ttl, min($0.absence ?? $0.ttl, $0.ttl)) }
         return Clock(
-            now: now, ttl: ttl.nanosecondCount, negativeTTL: min(negativeTTL, ttl).nanosecondCount,
+            now: now, ttl: ttl.nanosecondCount, absenceTTL: absence.nanosecondCount,
+            negativeTTL: min(negativeTTL, absence).nanosecondCount,
             updates: updates.load(ordering: .acquiring), listed: recollection.withLock { $0.listed })
     }
 

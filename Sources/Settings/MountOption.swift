@@ -109,9 +109,14 @@ package struct MountOption: Sendable {
                     && !rest.contains { $0 == "@" || $0 == "?" || $0 == "#" || $0.isWhitespace }
             }
             guard isURL else {
+                // s3fs(1) takes a region as endpoint.
+                let isRegion =
+                    name == "endpoint" && text.contains("-")
+                    && text.allSatisfy { $0.isLetter || $0.isNumber || $0 == "-" }
                 throw .badValue(
                     name: name, value: hidingPassword(text),
-                    expected: schemes.map { "\($0)://host:port" }.joined(separator: " or "))
+                    expected: (isRegion ? "region=\(text), or as endpoint " : "")
+                        + schemes.map { "\($0)://host:port" }.joined(separator: " or "))
             }
             settings[keyPath: field] = text
         }
@@ -263,6 +268,26 @@ package struct MountOption: Sendable {
     static func kernelFlag(_ name: String) -> MountOption {
         MountOption(name, nil, default: nil, help: "", isListed: false) { name, _, settings in
             if !settings.kernelFlags.contains(name) { settings.kernelFlags.append(name) }
+        }
+    }
+
+    /// A flag that libfuse enforces: it lets the kernel admit every user, and refuses all but two.
+    static func rootOnly(_ name: String, _ help: String) -> MountOption {
+        MountOption(name, nil, default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            settings.kernelFlags.removeAll { $0 == name }
+            guard try yesOrNo(name, text) else { return }
+            settings.allowOther = true
+            settings.kernelFlags.append(name)
+        }
+    }
+
+    /// An option of another program, of which these values describe what pailfs does in any case.
+    static func accepting(_ name: String, _ values: Set<String>, otherwise remedy: String) -> MountOption {
+        MountOption(name, "value", default: nil, help: "", isListed: false) {
+            (name, text, _) throws(SettingsError) in
+            guard values.contains(text.lowercased()) else {
+                throw .otherProgram(name: "\(name)=\(text)", remedy: remedy)
+            }
         }
     }
 

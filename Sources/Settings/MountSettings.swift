@@ -42,8 +42,10 @@ package struct MountSettings: Sendable, Hashable {
     package var attributes = Attributes.listing
     package var symlinks = Symlinks.objects
     package var names = Names.escaped
-    package var ttl = Duration.zero
     package var buckets = Buckets.fixed
+    package var ttl = Duration.zero
+    /// nil is `ttl`.
+    package var negativeTTL: Duration?
     package var conflict = Conflict.keep
     package var durable = Durable.remote
     /// Total size for statfs; nil is a large constant.
@@ -100,6 +102,7 @@ package struct MountSettings: Sendable, Hashable {
     package enum Attributes: String, Sendable, CaseIterable { case listing, exact }
     package enum Symlinks: String, Sendable, CaseIterable { case objects, native, metadata, off }
     package enum Names: String, Sendable, CaseIterable { case escaped, raw }
+    package enum Buckets: String, Sendable, CaseIterable { case fixed, change }
     package enum Durable: String, Sendable, CaseIterable { case remote, local }
     package enum Conflict: String, Sendable, CaseIterable { case keep, overwrite, fail }
     package enum Restart: String, Sendable, CaseIterable { case yes, no }
@@ -108,7 +111,6 @@ package struct MountSettings: Sendable, Hashable {
     package enum Redirects: String, Sendable, CaseIterable { case refuse, follow }
     package enum LogFormat: String, Sendable, CaseIterable { case text, json }
     package enum LogLevel: String, Sendable, CaseIterable { case error, warning, info, debug, trace }
-    package enum Buckets: String, Sendable, CaseIterable { case fixed, change }
 
     /// A header for every request.
     package struct Header: Sendable, Hashable {

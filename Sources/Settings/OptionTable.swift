@@ -32,9 +32,17 @@ package enum OptionTable {
             "Allow other users to use the mount. A user other than root needs user_allow_other in /etc/fuse.conf. "
                 + "With attrs=listing, the stored mode of a file restricts other users only after this machine has "
                 + "read the file."),
+        .rootOnly(
+            "allow_root",
+            "Allow root to use the mount of another user, as allow_other does, and no other users. It counts where both "
+                + "are given."),
         .duration(
             "ttl", \.ttl, in: .zero ... .seconds(365 * 86400), default: "1m",
             "How long pailfs uses what it knows of the bucket before it checks again. 0 checks every time."
+        ).live,
+        .duration(
+            "negative-ttl", \.negativeTTL, in: .zero ... .seconds(365 * 86400), otherwise: "as ttl",
+            "How long pailfs uses what it knows of names that do not exist, at most ttl. 0 asks the store each time."
         ).live,
         .choice(
             "names", \.names, default: .escaped,
@@ -259,6 +267,7 @@ package enum OptionTable {
         let wanted = spelling(name)
         if let option = options.first(where: { spelling($0.name) == wanted }) { return option }
         if wanted.hasPrefix("x-") || wanted == "comment" { return .ignored(name) }
+        if let option = try ForeignOptions.option(named: name, wanted) { return option }
         if secretWords.contains(where: wanted.contains) { throw .secret(name: name) }
         throw .unknown(name: name, nearest: nearest(to: wanted))
     }

@@ -2,6 +2,8 @@
 package enum SettingsError: Error, Sendable, Hashable {
     /// No such option; with the nearest option's name, if one is near.
     case unknown(name: String, nearest: String?)
+    /// An option of another program, and the option of pailfs for its purpose.
+    case otherProgram(name: String, remedy: String)
     /// A secret, which the command line must not contain, since other users can see it.
     case secret(name: String)
     /// A value of the wrong form; `expected` completes "write …".
@@ -22,6 +24,7 @@ extension SettingsError: CustomStringConvertible {
         case .unknown(let name, let nearest):
             let remedy = nearest.map { "did you mean \($0)?" } ?? "\"pailfs help mount\" lists the options"
             return "there is no option \(name); \(remedy)"
+        case .otherProgram(let name, let remedy): return "the option \(name) is another program's; \(remedy)"
         case .secret(let name):
             return
                 "there is no option \(name), since other users can read the command line; set PAILFS_ACCESS_KEY_ID and "

@@ -134,6 +134,18 @@ import Testing
         #expect(try fixture.cache.lookup("a", in: .root) == .unknown)
     }
 
+    @Test func absenceOfListedDirectoriesCountsForItsOwnTime() throws {
+        let fixture = try CacheFixture()
+        fixture.cache.absenceTTL = .seconds(2)
+        try fixture.list(["a"])
+        #expect(try fixture.isAbsent("b"))
+        fixture.time.advance(by: .seconds(2))
+        #expect(try fixture.cache.lookup("b", in: .root) == .unknown)
+        #expect(try fixture.present("a") != nil)
+        fixture.cache.absenceTTL = nil
+        #expect(try fixture.isAbsent("b"))
+    }
+
     @Test func headersBelongToTheirVersionAlone() throws {
         let fixture = try CacheFixture()
         try fixture.list(["a"])

@@ -93,6 +93,31 @@ extension OptionEffect {
                 }
             }
         },
+        OptionEffect("allow_root") {
+            try await withStore { world, _ in
+                try await world.mount(["allow_root"])
+                let line = try String(contentsOfFile: "/proc/self/mountinfo", encoding: .utf8)
+                    .split(separator: "\n").first { $0.contains(" \(world.mountpoint) ") }
+                // The kernel admits every user, and libfuse refuses all but root and the owner.
+                #expect(line?.contains("allow_other") == true)
+                guard Machine.isRoot else { return }
+                try await world.sh("printf x >file; test \"$(cat file)\" = x")
+                let other = try await world.attempt(
+                    "cd /; chmod 755 $T; setpriv --reuid=65534 --clear-groups cat $M/file")
+                #expect(!other.succeeded && other.errors.contains("Permission denied"), "\(other)")
+            }
+        },
+        OptionEffect("negative-ttl") {
+            for (time, isSeen) in [("0", true), ("1h", false)] {
+                try await withMount("ttl=1h", "negative-ttl=\(time)") { world, _ in
+                    try await putFile(world, "d/known")
+                    try await world.sh("ls d; ! test -e d/new")
+                    try await putFile(world, "d/new")
+                    let found = try await world.attempt("test -e d/new")
+                    #expect(found.succeeded == isSeen, "negative-ttl=\(time)")
+                }
+            }
+        },
         OptionEffect("buckets") {
             for provider in [Provider.s3, .oss, .cos, .kodo] {
                 try await provider.withWorld { world in

@@ -23,7 +23,8 @@ extension BucketFileSystem {
         case .present, .unknown:
             return later { [self] () async throws(FileSystemError) in
                 if let entry = try await resolve(name, in: parent) { return reply(for: try await exact(entry)) }
-                return absence(in: parent, until: time.now() + .seconds(1))
+                let absent = min(.seconds(1), metadata.absenceTTL ?? .seconds(1))
+                return absence(in: parent, until: time.now() + absent)
             }
         }
     }

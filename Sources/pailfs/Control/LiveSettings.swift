@@ -45,6 +45,7 @@ final class LiveSettings: Sendable {
         mostTransfers = request.mostTransfers
         state = Mutex(State(settings: settings, changes: request.changes))
         if request.changes.isEmpty { try? File.remove(file) }
+        metadata.absenceTTL = settings.negativeTTL
     }
 
     /// The options that differ from those of the mount.
@@ -94,9 +95,10 @@ final class LiveSettings: Sendable {
         limits.set(upload: new.uploadLimit, download: new.downloadLimit)
         metadata.limit = LocalDirectories.metadataShare(of: new.cacheSize)
         metadata.ttl = new.ttl
+        metadata.absenceTTL = new.negativeTTL
         fileSystem.setPartSize(new.partSize)
         // The kernel caches attributes for the old, longer time: they are invalidated.
-        if new.ttl < old.ttl { _ = try? fileSystem.distrust(.root) }
+        if new.ttl < old.ttl || new.absenceTTL < old.absenceTTL { _ = try? fileSystem.distrust(.root) }
     }
 
     /// The changes that an earlier worker of a mount left.
@@ -104,4 +106,9 @@ final class LiveSettings: Sendable {
         guard let bytes = try? File(directory + fileName).read(atMost: 64 << 10) else { return [] }
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
     }
+}
+
+extension MountSettings {
+    /// How long the absence of a name counts.
+    fileprivate var absenceTTL: Duration { min(negativeTTL ?? ttl, ttl) }
 }
