@@ -47,7 +47,13 @@ package final class BucketFileSystem: FileSystemOperations {
     /// The largest file that fits into the parts of one upload, in bytes.
     private let largestOfParts: Atomic<Int64>
     /// The largest file that can be stored, in bytes.
-    var largestFile: Int64 { min(store.capabilities.largestObject, largestOfParts.load(ordering: .relaxed)) }
+    var largestFile: Int64 {
+        let capabilities = store.capabilities
+        return min(
+            capabilities.largestObject, capabilities.limits.largestFile, largestOfParts.load(ordering: .relaxed))
+    }
+    /// The names that programs see; nil for all.
+    let filter: KeyFilter?
     let rooms: Rooms
     /// The store, with `watch` around each request.
     let store: any ObjectStore
@@ -115,6 +121,7 @@ package final class BucketFileSystem: FileSystemOperations {
         commitOptionsBox = Mutex(commitOptions)
         largestOfParts = Atomic(commitOptions.largestSize(for: rooms.store.capabilities))
         let bare = rooms.store
+        filter = bare.capabilities.limits.filter
         watch = StoreWatch(pool: rooms.pool, time: rooms.time, logger: rooms.logger) {
             do throws(ObjectStoreError) { try await bare.checkAccess() } catch { return error }
             return nil

@@ -69,6 +69,8 @@ package struct Capabilities: Sendable, Hashable {
     package var newBuckets: BucketNameRule?
     /// How long a listing may lack a write or delete that the store has acknowledged; zero if it never does.
     package var listingLag = Duration.zero
+    /// The limits that the options of the mount set besides.
+    package var limits = MountLimits()
     /// The prices of requests; nil where no price list is known, as for other servers with the S3 protocol.
     package var prices: RequestPrices?
     /// Departures from its protocol that this process has seen the server make.

@@ -47,10 +47,18 @@ package protocol Interceptor: Sendable {
 package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     let base: any ObjectStore
     let around: Around
+    /// nil: those of `base`.
+    private let limits: MountLimits?
 
-    package init(_ base: any ObjectStore, _ around: Around) { (self.base, self.around) = (base, around) }
+    package init(_ base: any ObjectStore, _ around: Around, limits: MountLimits? = nil) {
+        (self.base, self.around, self.limits) = (base, around, limits)
+    }
 
-    package var capabilities: Capabilities { base.capabilities }
+    package var capabilities: Capabilities {
+        var capabilities = base.capabilities
+        if let limits { capabilities.limits = limits }
+        return capabilities
+    }
 
     func context(
         _ operation: ObjectStoreError.Operation, _ key: ObjectKey? = nil, bytes: Int64 = 0

@@ -7,6 +7,7 @@ package enum StoreStack {
         package var retry = RetryPolicy()
         /// Bounds the requests in flight.
         package var throttle: Throttle
+        package var limits = MountLimits()
 
         package init(throttle: Throttle = Throttle(sends: 16, fetches: 32, others: 64)) { self.throttle = throttle }
     }
@@ -19,7 +20,8 @@ package enum StoreStack {
     ) -> any ObjectStore {
         let measured = InterceptedStore(provider, Measuring(meter, time: time, logger: logger))
         let bounded = InterceptedStore(measured, options.throttle)
-        let retried = InterceptedStore(bounded, Retrying(options.retry, time: time, meter: meter))
+        let retried = InterceptedStore(
+            bounded, Retrying(options.retry, time: time, meter: meter), limits: options.limits)
         let below: any ObjectStore = prefix.isEmpty ? retried : PrefixedStore(retried, prefix: prefix)
         let lag = provider.capabilities.listingLag
         return lag > .zero ? OverlaidStore(below, RecentWrites(lag: lag, time: time)) : below

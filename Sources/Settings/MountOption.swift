@@ -212,6 +212,17 @@ package struct MountOption: Sendable {
         }
     }
 
+    /// A pattern for names, which may be given several times; the order among all such options counts.
+    static func pattern(_ name: String, isIncluded: Bool, _ help: String) -> MountOption {
+        MountOption(name, "pattern", default: nil, help: help, isRepeatable: true) {
+            (name, text, settings) throws(SettingsError) in
+            guard let rule = KeyFilter.Rule(text, isIncluded: isIncluded) else {
+                throw .badValue(name: name, value: text, expected: "a pattern such as *.tmp, build/ or /logs/[0-9]*")
+            }
+            settings.filters.append(rule)
+        }
+    }
+
     /// A rate, or several with the times of day from which they apply.
     static func rate(_ name: String, _ field: Field<RateSchedule>, _ kind: RateText, _ help: String) -> MountOption {
         MountOption(name, "rate", default: nil, otherwise: "no limit", help: help, limits: kind.limits) {

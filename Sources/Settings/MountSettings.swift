@@ -1,4 +1,5 @@
 package import Basics
+package import ObjectStorage
 
 /// The settings of one mount, complete: every option's value or its default.
 package struct MountSettings: Sendable, Hashable {
@@ -50,6 +51,11 @@ package struct MountSettings: Sendable, Hashable {
     package var durable = Durable.remote
     /// Total size for statfs; nil is a large constant.
     package var size: Int64?
+
+    /// The rules of `include` and `exclude`, in their order.
+    package var filters: [KeyFilter.Rule] = []
+    /// nil sets no limit.
+    package var largestFile: Int64?
 
     // MARK: this machine
     package var restart = Restart.yes

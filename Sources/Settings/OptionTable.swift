@@ -47,6 +47,19 @@ package enum OptionTable {
         .choice(
             "names", \.names, default: .escaped,
             "Whether keys that are no valid path appear under escaped names or are hidden."),
+        .pattern(
+            "exclude", isIncluded: false,
+            "Names that the mount hides and does not let programs make; may be given several times. * stands for any text "
+                + "without a slash, ** for any text, ? and [a-z] for one character. A pattern with a slash is for paths from "
+                + "the top of the mount, others are for names anywhere; a slash at the end is for directories only. Of "
+                + "include and exclude the first pattern that fits counts."),
+        .pattern(
+            "include", isIncluded: true,
+            "Names that the mount shows although a later exclude fits them. Without any exclude, files that no include fits "
+                + "are hidden."),
+        .size(
+            "max-size", \.largestFile, in: 1...1 << 50, otherwise: "the store's limit",
+            "Length that no program can make a file exceed (EFBIG). Longer objects in the bucket are read as usual."),
         .choice(
             "buckets", \.buckets, default: .fixed,
             "In the mount of an account: with change, mkdir(2) at the top creates a bucket and rmdir(2) deletes an "

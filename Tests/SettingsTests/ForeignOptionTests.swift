@@ -47,4 +47,10 @@ struct ForeignOptionTests {
         let settings = try MountSettings(optionLists: ["allow_root,allow_root=no"], environment: [:])
         #expect(settings.kernelFlags.isEmpty)
     }
+
+    @Test func filtersKeepTheirOrder() throws {
+        let settings = try MountSettings(optionLists: ["include=a,exclude=*,max-size=5M"], environment: [:])
+        #expect(settings.filters.map(\.isIncluded) == [true, false] && settings.largestFile == 5 << 20)
+        #expect(throws: SettingsError.self) { try MountSettings(optionLists: ["exclude=[a"], environment: [:]) }
+    }
 }

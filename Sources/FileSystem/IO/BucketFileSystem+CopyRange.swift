@@ -41,6 +41,10 @@ extension BucketFileSystem {
                 let object = try copyable(from)
                 guard source.offset < object.version.size else { return 0 }
                 let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
+                let largest = store.capabilities.limits.largestFile
+                guard end <= largest else {
+                    throw FileSystemError(.fileTooLarge, "a file has at most \(largest) bytes in this mount (max-size)")
+                }
                 // A file without a name becomes no object that the store could copy to.
                 guard !file.state.withLock({ $0.life.isNameless }) else { throw Self.leftToTheKernel }
                 let draft = try draft(of: file)

@@ -132,6 +132,7 @@ extension BucketFileSystem {
             }
             for row in rows {
                 place.component = row.component
+                if hides(row) { continue }
                 if skip > 0 {
                     skip -= 1
                     place.offset += 1
@@ -164,9 +165,10 @@ extension BucketFileSystem {
         let count = Int(end.offset - start.offset)
         let rows = try cached { metadata throws(MetadataError) in
             try metadata.children(
-                of: directory, after: start.component, before: end.component?.successor, limit: count)
+                of: directory, after: start.component, before: end.component?.successor,
+                limit: filter == nil ? count : .max)
         }
-        return rows.count < count
+        return (filter == nil ? rows.count : rows.count { !hides($0) }) < count
     }
 
     private func append(
@@ -186,6 +188,7 @@ extension BucketFileSystem {
     ) -> Outcome<EntryReply> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
+            try requireShown(name, in: parent, isDirectory: true)
             let place = Place(parent: parent, name: name)
             return try await noting("mkdir", of: place) { () async throws(FileSystemError) in
                 try await making(place) { () async throws(FileSystemError) in

@@ -12,17 +12,21 @@ extension BucketFileSystem {
             return .failure(
                 .nameTooLong, "a name has at most \(NameCodec.longestName) bytes, this one has \(name.count)")
         }
+        if hides(name, in: parent, isDirectory: nil) { return .success(hidden(in: parent)) }
         let answer: LookupAnswer
         do { answer = try cached { metadata throws(MetadataError) in try metadata.lookup(name, in: parent) } } catch {
             return .ready(.failure(error))
         }
         switch answer {
+        case .present(let entry, _) where hides(entry): return .success(hidden(in: parent))
         case .present(let entry, isFresh: true) where !needsHeaders(entry): return .success(reply(for: entry))
         case .present(let entry, isFresh: false) where isOurs(entry): return .success(reply(for: entry))
         case .absent(let until): return .success(absence(in: parent, until: until))
         case .present, .unknown:
             return later { [self] () async throws(FileSystemError) in
-                if let entry = try await resolve(name, in: parent) { return reply(for: try await exact(entry)) }
+                if let entry = try await resolve(name, in: parent) {
+                    return hides(entry) ? hidden(in: parent) : reply(for: try await exact(entry))
+                }
                 let absent = min(.seconds(1), metadata.absenceTTL ?? .seconds(1))
                 return absence(in: parent, until: time.now() + absent)
             }
@@ -143,6 +147,8 @@ extension BucketFileSystem {
     }
 
     func remaining(_ until: Timestamp) -> Duration { min(metadata.ttl, max(.zero, until - time.now())) }
+
+    private func hidden(in parent: InodeNumber) -> EntryReply { absence(in: parent, until: time.now() + metadata.ttl) }
 
     /// The reply for a missing name. `pailfs refresh` drops the kernel's absent names by invalidating the name of their
     /// directory. The top directory has no name, and this process does not know which absent names an earlier process has sent to

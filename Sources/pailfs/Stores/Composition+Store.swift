@@ -61,6 +61,8 @@ extension Composition {
         var stack = StoreStack.Options(throttle: throttle ?? self.throttle(options))
         stack.retry.deadline = options.timeout
         stack.retry.transferTries = options.retries + 1
+        stack.limits.filter = KeyFilter(options.filters)
+        stack.limits.largestFile = options.largestFile ?? .max
         return StoreStack.make(
             provider, prefix: request.prefix, options: stack, meter: meter, time: time, logger: logger)
     }
