@@ -63,8 +63,7 @@ package enum OptionTable {
         .choice(
             "buckets", \.buckets, default: .fixed,
             "In the mount of an account: with change, mkdir(2) at the top creates a bucket and rmdir(2) deletes an "
-                + "empty one, whose name another account may take from then on. rm -r on a bucket ends with that."
-        ).only(for: .s3, .oss, .cos, .kodo, .swift).leftOutElsewhere,
+                + "empty one, whose name another account may take from then on. rm -r on a bucket ends with that."),
         .choice(
             "symlinks", \.symlinks, default: .objects,
             "How symbolic links are stored. With objects, as objects NAME.rclonelink; with native, as OSS's own "
