@@ -77,8 +77,10 @@ struct MountCommand: ParsableCommand {
     var fuseSocketWait: String?
 
     func validate() throws {
-        if url == nil, fuseSocket == nil { throw ValidationError("Missing expected argument '<url>'") }
-        if mountpoint == nil, fuseSocket == nil { throw ValidationError("Missing expected argument '<mountpoint>'") }
+        if fuseSocket == nil {
+            if url == nil { throw ValidationError("the argument <url> is missing") }
+            if mountpoint == nil { throw ValidationError("the argument <mountpoint> is missing") }
+        }
         if mountpoint != nil, fuseSocket != nil {
             throw ValidationError("a mountpoint and --fuse-socket exclude each other; leave one out")
         }

@@ -25,7 +25,7 @@ import Testing
         arguments: [
             (#"{"bucketName":"b","fd":3}"#, "unknown field fd"), (#"{"bucketName":7}"#, "its field bucketName"),
             (#"{"args":["a",1]}"#, "its field args"), (#"{"env":{}}"#, "its field env"),
-            (#"{"env":["=1"]}"#, "which is not NAME=VALUE"), ("[]", "no JSON object"), ("", "no JSON object"),
+            (#"{"env":["=1"]}"#, "which is not NAME=VALUE"), ("[]", "not a JSON object"), ("", "not a JSON object"),
         ])
     func anythingElseIsRefused(_ text: String, _ reason: String) {
         let error = #expect(throws: CommandError.self) { try message(text) }

@@ -90,7 +90,7 @@ struct FuseSocket {
         var there = stat()
         if lstat(path, &there) == 0 {
             guard there.st_mode & S_IFMT == S_IFSOCK else {
-                throw CommandError("\(path) exists and is no socket; name a path for a new one")
+                throw CommandError("\(path) exists and is not a socket; name a path for a new one")
             }
             let other = linux_local_connect(directory, name)
             if other >= 0 {

@@ -42,11 +42,11 @@ struct HandedMessage: Equatable {
             func list(_ name: String) throws -> [String] {
                 do {
                     return try fields.decodeIfPresent([String].self, forKey: Field(stringValue: name)) ?? []
-                } catch { throw CommandError("its field \(name) is no list of strings") }
+                } catch { throw CommandError("its field \(name) is not a list of strings") }
             }
             let bucket: String?
             do { bucket = try fields.decodeIfPresent(String.self, forKey: Field(stringValue: "bucketName")) } catch {
-                throw CommandError("its field bucketName is no string")
+                throw CommandError("its field bucketName is not a string")
             }
             message = HandedMessage(bucketName: bucket, args: try list("args"), env: try list("env"))
         }
@@ -59,7 +59,7 @@ struct HandedMessage: Equatable {
     init(_ bytes: [UInt8]) throws(CommandError) {
         do { self = try JSONDecoder().decode(Text.self, from: Data(bytes)).message } catch let error as CommandError {
             throw error
-        } catch { throw CommandError("it is no JSON object with bucketName, args and env") }
+        } catch { throw CommandError("it is not a JSON object with bucketName, args and env") }
         for variable in env where variable.first == "=" || !variable.contains("=") {
             throw CommandError("its env has \"\(variable.prefix { $0 != "=" })\", which is not NAME=VALUE")
         }
@@ -88,7 +88,7 @@ struct HandedMessage: Equatable {
         while let word = rest.popFirst() {
             if ["-f", "--foreground"].contains(word) { continue }
             let list = word == "-o" ? rest.popFirst() : word.hasPrefix("-o") ? String(word.dropFirst(2)) : nil
-            guard let list else { throw CommandError("its args have \(word), which is no mount option") }
+            guard let list else { throw CommandError("its args have \(word), which is not a mount option") }
             lists.append(list)
         }
         return lists

@@ -25,7 +25,7 @@ struct StatusCommand: ParsableCommand {
 
     func validate() throws {
         guard [json || watch, ready, live].count(where: { $0 }) < 2 else {
-            throw ValidationError("--ready and --live print nothing; give one of them, without --json and --watch")
+            throw ValidationError("--ready and --live print nothing; use one of them, without --json and --watch")
         }
     }
 
