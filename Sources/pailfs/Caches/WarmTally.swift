@@ -29,7 +29,7 @@ final class WarmTally: Sendable {
     let isShown: Bool
 
     /// The total is known when each of `places` is counted.
-    init(places: Int, isShown: Bool = isatty(STDERR_FILENO) == 1) {
+    init(places: Int, isShown: Bool = ProgressLine.isTerminal) {
         figures = Mutex(Figures(uncounted: places))
         self.isShown = isShown
     }
@@ -112,35 +112,6 @@ final class WarmTally: Sendable {
 
     /// Runs `work`, and shows its progress on a terminal.
     func watch(_ work: () throws(CommandError) -> Void) throws(CommandError) {
-        let isDone = Semaphore()
-        let hasEnded = Semaphore()
-        let time = SystemTime()
-        let start = time.uptime()
-        startThread(name: "progress") { [self] in
-            while !isDone.wait(for: .milliseconds(500)) {
-                guard isShown else { continue }
-                let style = StatusStyle(columns: Self.columns, environment: Entry.environment)
-                show(style.line(progress(after: time.uptime() - start, style)))
-            }
-            if isShown { show("") }
-            hasEnded.signal()
-        }
-        defer {
-            isDone.signal()
-            hasEnded.wait()
-        }
-        try work()
-    }
-
-    /// Columns of the terminal on standard error, less one, so that the line does not wrap.
-    private static var columns: Int {
-        var window = winsize()
-        let isKnown = ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &window) == 0 && window.ws_col > 1
-        return isKnown ? Int(window.ws_col) - 1 : 79
-    }
-
-    private func show(_ line: String) {
-        let bytes = Array("\r\u{1B}[K\(line)".utf8)
-        _ = write(STDERR_FILENO, bytes, bytes.count)
+        try ProgressLine.watch(isShown: isShown, { [self] in progress(after: $0, $1) }, while: work)
     }
 }
