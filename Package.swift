@@ -120,7 +120,7 @@ let package = Package(
             ]),
         tests(
             "ConformanceTests", ["Providers", "HTTP", "Emulator", "ObjectStorage", "Digests", "Basics"]),
-        tests("PailfsTests", ["pailfs", "Providers", "Settings", "ObjectStorage", "Basics"]),
+        tests("PailfsTests", ["pailfs", "Providers", "Settings", "Commits", "ObjectStorage", "Digests", "Basics"]),
         tests("TestSupportTests", ["ObjectStorage", "Digests", "Basics"]),
         tests("MountTests", ["Settings"], exclude: ["programs"]),
     ]

@@ -179,6 +179,8 @@ package struct LocalFileStatus: Sendable, Hashable {
     package var accessed: Timestamp
     /// When its bytes last changed.
     package var modified: Timestamp
+    /// When its bytes or its status last changed; no program can set it.
+    package var changed: Timestamp
 
     /// nil when `path` does not exist.
     package init?(of path: String) throws(FileError) {
@@ -209,6 +211,7 @@ package struct LocalFileStatus: Sendable, Hashable {
         identity = FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
         (owner, permissions, size) = (status.st_uid, UInt16(status.st_mode & 0o7777), Int64(status.st_size))
         (accessed, modified) = (Timestamp(status.st_atim), Timestamp(status.st_mtim))
+        changed = Timestamp(status.st_ctim)
     }
 
     /// The user of this process. geteuid(2)

@@ -102,7 +102,8 @@ package struct CarriedCopy {
         return try await store.uploadPart(part, body: MemorySource(bytes))
     }
 
-    private static func bytes(
+    /// The bytes of a range of the version with this ETag.
+    package static func bytes(
         _ range: ByteRange, of key: ObjectKey, _ etag: ETag?, in store: any ObjectStore
     ) async throws(ObjectStoreError) -> [UInt8] {
         guard !range.isEmpty else { return [] }

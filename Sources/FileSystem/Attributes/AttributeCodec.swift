@@ -93,7 +93,7 @@ package enum AttributeCodec {
     }
 
     /// A decimal number of seconds, as rclone writes it: half a second before 1970 is -0.5.
-    static func text(_ time: Timestamp) -> String {
+    package static func text(_ time: Timestamp) -> String {
         guard time.nanoseconds != 0 else { return String(time.seconds) }
         let isNegative = time.seconds < 0
         let whole = isNegative ? -(time.seconds + 1) : time.seconds

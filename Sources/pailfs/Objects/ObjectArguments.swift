@@ -1,6 +1,9 @@
 import ArgumentParser
 import Basics
+import Commits
+import HTTP
 import ObjectStorage
+import Settings
 
 /// The arguments that the commands on objects have in common: an object, and the options for its store.
 struct ObjectArguments: ParsableArguments {
@@ -44,6 +47,8 @@ struct ObjectStoreSession: Sendable {
     let store: any ObjectStore
     /// The target that the session was opened for.
     let target: ObjectTarget?
+    /// Counts the bytes of all bodies.
+    let traffic = HTTPTraffic()
     private let pool: WorkerPool
     private let notice = SilenceNotice()
 
@@ -57,8 +62,9 @@ struct ObjectStoreSession: Sendable {
         let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
         store =
             checked
-            ? try Composition.openStore(request, at: target?.path ?? "", pool: pool, time: SystemTime(), logger: logger)
-            : try Composition.makeStore(request, probes: probes, time: SystemTime(), logger: logger)
+            ? try Composition.openStore(
+                request, at: target?.path ?? "", pool: pool, traffic: traffic, time: SystemTime(), logger: logger)
+            : try Composition.makeStore(request, probes: probes, traffic: traffic, time: SystemTime(), logger: logger)
     }
 
     var capabilities: Capabilities { store.capabilities }
@@ -73,6 +79,27 @@ struct ObjectStoreSession: Sendable {
             [store] () async throws(ObjectStoreError) in
             try await body(store)
         }
+    }
+
+    /// The result of `body`, which runs on the session's threads for as long as it takes.
+    func perform<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Value {
+        WorkAnswer.wait(on: pool, body)
+    }
+
+    /// An error as the command reports it.
+    func problem(_ error: ObjectStoreError) -> CommandError {
+        if error.code == ObjectStoreError.localFile { return CommandError(error.message) }
+        do throws(CommandError) {
+            try answer { (_) async throws(ObjectStoreError) -> Void in throw error }
+            return CommandError(error, request)
+        } catch { return error }
+    }
+
+    /// How files are uploaded, by the options of the command.
+    var commitOptions: CommitOptions {
+        var options = CommitOptions()
+        options.partSize = request.settings.partSize
+        return options
     }
 
     /// Calls `body` with each page of a listing as soon as it has arrived, as long as `body` returns true.

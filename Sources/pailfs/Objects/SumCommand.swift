@@ -92,9 +92,13 @@ enum FileSums {
     }
 
     static func compare(_ path: ByteString, with parts: [CheckedPart]) -> SumReport.Outcome {
+        guard !parts.isEmpty else { return .unchecked }
+        do { return compare(try File(path.description), with: parts) } catch { return .differs("\(error)") }
+    }
+
+    static func compare(_ file: File, with parts: [CheckedPart]) -> SumReport.Outcome {
         guard let name = parts.first?.checksum.name else { return .unchecked }
         do {
-            let file = try File(path.description)
             var start: Int64 = 0
             for part in parts {
                 var digest = part.checksum.begin()

@@ -1,0 +1,110 @@
+import Basics
+import FileSystem
+import HTTP
+import ObjectStorage
+
+extension CopyRun {
+    // MARK: The journal
+
+    /// The journal of this command; nil, with a warning, where this machine has no place for it.
+    func openJournal(_ request: MountRequest) throws(CommandError) -> CopyJournal? {
+        let identity = sources.map(\.identity) + [destination.identity]
+        let directory: String
+        do throws(CommandError) {
+            directory = try DirectoryPair.parents(request.settings, request.environment).cache + "/copies"
+        } catch {
+            Entry.warn("an interrupted copy cannot be resumed: \(error.message)")
+            return nil
+        }
+        do throws(FileError) {
+            if let journal = try CopyJournal(in: directory, identity: identity.map { $0.joined(separator: "\n") }) {
+                return journal
+            }
+        } catch {
+            Entry.warn("an interrupted copy cannot be resumed: \(error)")
+            return nil
+        }
+        throw CommandError("another process makes this copy now; wait until it has ended")
+    }
+
+    /// The ETags of the objects that an earlier process has copied, as far as they are still there.
+    func present(
+        _ journal: CopyJournal?, in target: ObjectStoreSession
+    ) throws(CommandError) -> [ByteString: String] {
+        guard let done = journal?.doneBefore, let first = done.keys.first else { return [:] }
+        let common = done.keys.reduce(first) { prefix, key in
+            ByteString(zip(prefix.bytes, key.bytes).prefix { $0 == $1 }.map(\.0))
+        }
+        var found: [ByteString: String] = [:]
+        try target.pages(ListRequest(prefix: common)) { (page) throws(CommandError) in
+            for object in page.objects where done[object.key.bytes] != nil {
+                found[object.key.bytes] = object.version.etag.text
+            }
+            return true
+        }
+        return found
+    }
+
+    // MARK: Standard input and output
+
+    func copyInput(to there: ObjectTarget) throws(CommandError) {
+        let session = try sessions.session(for: there)
+        let key = ObjectKey(there.path)
+        var metadata = ObjectMetadata(contentType: ContentTypes.ofSystem.type(of: key))
+        for change in options.rules.headers { change.apply(to: &metadata) }
+        if options.rules.isDry { return Output.line(naming: "- -> " + destination.label + key.bytes) }
+        let rules = options.rules
+        let limits = session.capabilities
+        var request = PutRequest(key, metadata: metadata, storageClass: rules.storageClass)
+        if rules.isExclusive, limits.putIfAbsent, limits.completionCondition { request.condition = .absent }
+        defer { there.noteChange(of: key) }
+        let upload = StreamUpload(store: session.store, options: session.commitOptions, descriptor: 0)
+        let tally = CopyTally { [traffic = session.traffic] in traffic.sent }
+        try perform(in: session, tally) { [request] () async throws(ObjectStoreError) in
+            if rules.isExclusive { try await session.store.requireAbsent(key) }
+            do throws(ObjectStoreError) { _ = try await upload.run(request) } catch {
+                if rules.isExclusive, error.kind == .preconditionFailed { throw ObjectStoreError(existing: key.bytes) }
+                throw error
+            }
+        }
+    }
+
+    func copyOutput(of from: ObjectTarget) throws(CommandError) {
+        let session = try sessions.session(for: from)
+        guard !from.path.isEmpty else {
+            throw CommandError("\(from.request.url) names no object; write scheme://bucket/key")
+        }
+        let key = ObjectKey(from.path)
+        if options.rules.isDry { return Output.line(naming: sources[0].label + key.bytes + " -> -") }
+        let tally = CopyTally { [traffic = session.traffic] in traffic.received }
+        try perform(in: session, tally) { () async throws(ObjectStoreError) in
+            let version = try await session.store.head(key, condition: nil).version
+            tally.expect(version.size)
+            tally.counted()
+            try await StreamDownload(store: session.store, key: key, version: version).run()
+        }
+    }
+
+    /// Runs a copy of one stream, with its progress on a terminal.
+    private func perform(
+        in session: ObjectStoreSession, _ tally: CopyTally,
+        _ copy: @escaping @Sendable () async throws(ObjectStoreError) -> Void
+    ) throws(CommandError) {
+        var failure: ObjectStoreError?
+        ProgressLine.watch(isShown: ProgressLine.isTerminal && !options.isQuiet, { tally.progress(after: $0, $1) }) {
+            failure = session.perform { () async -> ObjectStoreError? in
+                do throws(ObjectStoreError) { try await copy() } catch { return error }
+                return nil
+            }
+        }
+        if let failure { throw session.problem(failure) }
+    }
+}
+
+extension ContentTypes {
+    /// The types of this system's table; without one, no name has a type.
+    static var ofSystem: ContentTypes {
+        guard let table = try? File(systemTable).read(atMost: 1 << 20) else { return ContentTypes() }
+        return ContentTypes(table: table)
+    }
+}

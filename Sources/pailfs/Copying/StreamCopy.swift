@@ -1,0 +1,183 @@
+import Basics
+import Commits
+import Digests
+import Glibc
+import ObjectStorage
+import Synchronization
+
+/// Standard input as an object: one PUT if it is short, else parts that are sent while more is read. Parts are kept in memory while
+/// they are sent, so that a request can be retried.
+struct StreamUpload: Sendable {
+    /// Bytes of parts in memory at a time; one part may be larger.
+    private static let mostBytes: Int64 = 64 << 20
+
+    let store: any ObjectStore
+    let options: CommitOptions
+    /// read(2) of this descriptor gives the bytes.
+    let descriptor: Int32
+
+    func run(_ request: PutRequest) async throws(ObjectStoreError) -> PutAnswer {
+        let layout = PartLayout(partSize: options.partSize, size: 0, capabilities: store.capabilities)
+        let first = try read(layout.range(of: 0).length)
+        guard Int64(first.count) == layout.range(of: 0).length else {
+            return try await store.put(request, body: MemorySource(first))
+        }
+        guard store.capabilities.mostParts > 1 else {
+            throw ObjectStoreError(
+                ofFile: "this store takes no object in parts, and standard input has no known length; copy a file",
+                errno: EFBIG, .put)
+        }
+        var creation = request
+        creation.condition = nil
+        let upload = try await store.createUpload(creation)
+        do throws(ObjectStoreError) {
+            let (parts, size) = try await send(first, layout, request.key, upload)
+            do throws(ObjectStoreError) {
+                return try await store.completeUpload(request.key, upload, parts: parts, condition: request.condition)
+            } catch { return try await store.found(request, size: size, after: error) }
+        } catch {
+            try? await store.abortUpload(request.key, upload)
+            throw error
+        }
+    }
+
+    private func send(
+        _ first: [UInt8], _ layout: PartLayout, _ key: ObjectKey, _ upload: UploadID
+    ) async throws(ObjectStoreError) -> ([UploadedPart], Int64) {
+        var parts: [UploadedPart] = []
+        var failure: ObjectStoreError?
+        var (size, index): (Int64, Int) = (0, 0)
+        await withTaskGroup(of: Result<UploadedPart, ObjectStoreError>.self) { group in
+            var (bytes, underWay): ([UInt8], Int64) = (first, 0)
+            func take(_ result: Result<UploadedPart, ObjectStoreError>) {
+                switch result {
+                case .success(let part):
+                    parts.append(part)
+                    underWay -= part.size
+                case .failure(let error): failure = failure ?? error
+                }
+            }
+            while !bytes.isEmpty, failure == nil {
+                let part = PartRequest(key, upload, number: index + 1)
+                let body = MemorySource(bytes)
+                group.addTask { [store] in
+                    do throws(ObjectStoreError) { return .success(try await store.uploadPart(part, body: body)) } catch
+                    {
+                        return .failure(error)
+                    }
+                }
+                (size, underWay) = (size + Int64(bytes.count), underWay + Int64(bytes.count))
+                if Int64(bytes.count) < layout.range(of: index).length { break }
+                index += 1
+                let wanted = layout.range(of: index).length
+                while underWay > 0, underWay + wanted > Self.mostBytes, let result = await group.next() { take(result) }
+                if failure != nil { break }
+                do throws(ObjectStoreError) { bytes = try read(wanted) } catch { failure = error }
+                if size >= layout.capacity, !bytes.isEmpty {
+                    failure = ObjectStoreError(
+                        ofFile: "standard input has more than the \(ByteSize.format(layout.capacity)) of one object",
+                        errno: EFBIG, .uploadPart)
+                }
+            }
+            for await result in group { take(result) }
+        }
+        if let failure { throw failure }
+        return (parts.sorted { $0.number < $1.number }, size)
+    }
+
+    /// Up to `count` bytes; fewer at the end of the input. read(2)
+    private func read(_ count: Int64) throws(ObjectStoreError) -> [UInt8] {
+        var failure: Int32?
+        let bytes = [UInt8](unsafeUninitializedCapacity: Int(count)) { buffer, initialized in
+            while initialized < buffer.count {
+                let rest = UnsafeMutableRawBufferPointer(UnsafeMutableBufferPointer(rebasing: buffer[initialized...]))
+                let got = Glibc.read(descriptor, rest.baseAddress, rest.count)
+                if got < 0, errno == EINTR { continue }
+                if got < 0 { failure = errno }
+                if got <= 0 { return }
+                initialized += got
+            }
+        }
+        if let failure {
+            throw ObjectStoreError(
+                FileError(errno: failure, operation: "read", path: "standard input"), .put)
+        }
+        return bytes
+    }
+}
+
+/// One version of an object on standard output: ranges are fetched ahead, several at a time, and written in their order.
+struct StreamDownload: Sendable {
+    let store: any ObjectStore
+    let key: ObjectKey
+    let version: ObjectVersion
+    /// Writes bytes; false, with the reason in errno, when they could not be written.
+    var write: @Sendable (ArraySlice<UInt8>) -> Bool = { Output.write($0) }
+    var width = 4
+
+    func run() async throws(ObjectStoreError) {
+        let info = try await store.head(key, condition: .ifMatch(version.etag))
+        // A store may have the checksum of one part only, or of many.
+        let whole = try await store.checksums(of: key, version)
+        let checksum = whole.count == 1 ? whole[0].checksum : info.checksum
+        var digest = checksum?.begin()
+        let ranges = CopyPlan.missingRanges(size: version.size, known: [])
+        var failure: ObjectStoreError?
+        await withTaskGroup(of: (Int, Result<[UInt8], ObjectStoreError>).self) { group in
+            var (next, written): (Int, Int) = (0, 0)
+            var arrived: [Int: [UInt8]] = [:]
+            func begin() {
+                guard next < ranges.count, next < written + width, failure == nil else { return }
+                let (index, range) = (next, ranges[next])
+                next += 1
+                group.addTask {
+                    do throws(ObjectStoreError) { return (index, .success(try await bytes(range))) } catch {
+                        return (index, .failure(error))
+                    }
+                }
+            }
+            for _ in 0..<width { begin() }
+            for await (index, result) in group {
+                switch result {
+                case .success(let bytes): arrived[index] = bytes
+                case .failure(let error): failure = failure ?? error
+                }
+                while failure == nil, let bytes = arrived.removeValue(forKey: written) {
+                    digest?.update(bytes)
+                    if !write(bytes[...]) { failure = Self.outputFailed(errno) }
+                    written += 1
+                    begin()
+                }
+            }
+        }
+        if let failure { throw failure }
+        if let digest, let checksum, digest.finish() != checksum.digest {
+            throw ObjectStoreError(
+                ofFile: "what was written to standard output is not what the store has: another \(checksum.name)",
+                errno: EIO, .get)
+        }
+    }
+
+    private static func outputFailed(_ errno: Int32) -> ObjectStoreError {
+        ObjectStoreError(FileError(errno: errno, operation: "write", path: "standard output"), .get)
+    }
+
+    private func bytes(_ range: ByteRange) async throws(ObjectStoreError) -> [UInt8] {
+        let sink = MemorySink()
+        let request = GetRequest(key, range: range, condition: .ifMatch(version.etag))
+        let answer = try await store.get(request, into: sink)
+        guard answer.range == range else {
+            throw ObjectStoreError(
+                .integrity, .get, key: key, code: "OtherLength",
+                message: "the object ends before byte \(range.upperBound)")
+        }
+        return sink.bytes.withLock { $0 }
+    }
+
+    private final class MemorySink: ByteSink {
+        let bytes = Mutex<[UInt8]>([])
+
+        func receive(_ piece: RawSpan) { bytes.withLock { $0 += piece.copied } }
+        func restart() { bytes.withLock { $0 = [] } }
+    }
+}
