@@ -40,6 +40,16 @@ package struct PathPattern: Sendable, Hashable {
         self.tokens = tokens
     }
 
+    /// The bytes that every name begins with.
+    package var beginning: ByteString {
+        var bytes: [UInt8] = []
+        for token in tokens {
+            guard case .bytes(let more) = token else { break }
+            bytes += more
+        }
+        return ByteString(bytes)
+    }
+
     private static func set(_ rest: inout Substring) -> Token? {
         let isNegated = rest.first == "!" || rest.first == "^"
         if isNegated { rest.removeFirst() }

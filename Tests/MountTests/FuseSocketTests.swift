@@ -67,8 +67,6 @@ extension RealMounts {
                 (#"{"bucketName":"b","args":["--no-such=1"]}"#, 1, "", "no-such"),
                 (#"{"bucketName":"b","env":["NOTHING"]}"#, 1, "", #"its env has "NOTHING", which is not NAME=VALUE"#),
                 (#"["#, 1, "", "it is not a JSON object with bucketName, args and env"),
-                // No descriptor can come with nothing.
-                ("", 1, "", "it has no descriptor; send the one of /dev/fuse"),
                 (#"{"bucketName":"b"}"#, 1, "", "belongs to no mount; call mount(2) with it"),
             ])
         func aMessageThatCannotBeUsedIsAnError(
@@ -91,7 +89,7 @@ extension RealMounts {
             try await withStore { world, _ in
                 let outcome = try await world.pailfs(
                     ["mount", "--fuse-socket", world.scratch.path("socket"), "--fuse-socket-wait", "100ms"])
-                #expect(outcome.status == 1 && outcome.errors.contains("no process connected to "), "\(outcome)")
+                #expect(outcome.status == 1 && outcome.errors.contains("no process sent a message to "), "\(outcome)")
                 #expect(!world.scratch.has("socket"))
             }
         }
@@ -114,7 +112,7 @@ extension RealMounts {
                 let lines = outcome.output.split(separator: "\n")
                 #expect(lines.count == 4 && lines.last == "text", "\(outcome)")
                 #expect(lines.first?.contains("another process waits at ") == true, "\(outcome)")
-                #expect(lines.dropFirst().first?.contains("no process connected to ") == true, "\(outcome)")
+                #expect(lines.dropFirst().first?.contains("no process sent a message to ") == true, "\(outcome)")
                 #expect(lines.dropFirst(2).first?.contains("exists and is not a socket") == true, "\(outcome)")
             }
         }

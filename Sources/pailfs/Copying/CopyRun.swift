@@ -153,7 +153,7 @@ struct CopyRun {
         }
         let session = try sessions.session(for: target)
         let path = target.path
-        guard target.mount == nil, Glob.isPattern(path) else {
+        guard target.mount == nil, PathPattern.isPattern(path) else {
             return [(try source(end, path, session), session)]
         }
         let keys = try session.answer(inTime: false) { store async throws(ObjectStoreError) -> [ByteString] in
@@ -187,7 +187,8 @@ struct CopyRun {
         _ directories: LocalDirectoryMaker, into: Bool
     ) throws(CommandError) -> CopyEngine.Part {
         // What a pattern or a list of sources names goes into the destination under its own name.
-        let given = source.isTree && Glob.isPattern(source.end.path) ? CopyPlan.withoutSlash(source.path) : source.path
+        let given =
+            source.isTree && PathPattern.isPattern(source.end.path) ? CopyPlan.withoutSlash(source.path) : source.path
         let beginning = CopyPlan.beginning(of: given, isTree: source.isTree, into: into)
         let walk: any CopyWalk
         if let session {

@@ -137,7 +137,7 @@ struct ObjectDownload: Sendable {
         guard case .differs(let reason) = FileSums.compare(file, with: parts) else { return }
         var failure = ObjectStoreError(
             ofFile:
-                "what arrived of \(SafeText.of(key.description)) is not what the store has: \(reason); copy it again",
+                "the bytes that arrived of \(SafeText.of(key.description)) are not those of the object: \(reason); copy it again",
             errno: EIO, .get)
         failure.key = key
         throw failure

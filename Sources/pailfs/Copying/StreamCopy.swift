@@ -24,7 +24,8 @@ struct StreamUpload: Sendable {
         }
         guard store.capabilities.mostParts > 1 else {
             throw ObjectStoreError(
-                ofFile: "this store takes no object in parts, and standard input has no known length; copy a file",
+                ofFile:
+                    "this store has no multipart uploads, and the length of standard input is not known; copy a file",
                 errno: EFBIG, .put)
         }
         var creation = request
@@ -153,7 +154,7 @@ struct StreamDownload: Sendable {
         if let failure { throw failure }
         if let digest, let checksum, digest.finish() != checksum.digest {
             throw ObjectStoreError(
-                ofFile: "what was written to standard output is not what the store has: another \(checksum.name)",
+                ofFile: "the bytes on standard output are not those of the object: they have another \(checksum.name)",
                 errno: EIO, .get)
         }
     }

@@ -6,8 +6,7 @@ import Glibc
 /// A local socket at which `pailfs mount` waits for a mount that another process has made: one connection, one message of JSON
 /// (`HandedMessage`), and beside it the descriptor (SCM_RIGHTS in unix(7)).
 ///
-/// Only this user and root can connect. The socket exists while `receive` waits; a killed process leaves it, and the next one at
-/// the same path replaces it.
+/// The socket exists while `receive` waits.
 struct FuseSocket {
     private let path: String
     private let patience: Duration
@@ -46,22 +45,32 @@ struct FuseSocket {
             url: place, name: HandedConnection.name(ofSocket: path), options: options + lists, descriptor: descriptor)
     }
 
-    /// The whole message, and the one descriptor that came with it.
+    /// The whole message, and the one descriptor that came with it, from the first connection through which something comes:
+    /// another process that looks for one that waits here closes its connection at once.
     private func message() throws(CommandError) -> (bytes: [UInt8], descriptor: Int32) {
         let end = SystemTime().uptime() + patience
-        let socket = try listen()
+        let socket = try LocalListener.listen(at: path, backlog: 1)
         defer {
             close(socket)
             try? File.remove(path)
         }
-        guard linux_poll(socket, Self.milliseconds(until: end)) & POLLIN != 0 else {
-            throw CommandError(
-                "no process connected to \(path) within \(DurationText.format(patience)); start the one that mounts, or set "
-                    + "--fuse-socket-wait")
+        while true {
+            guard linux_poll(socket, Self.milliseconds(until: end)) & POLLIN != 0 else {
+                throw CommandError(
+                    "no process sent a message to \(path) within \(DurationText.format(patience)); start the one that mounts, "
+                        + "or set --fuse-socket-wait")
+            }
+            let peer = linux_local_accept(socket)
+            guard peer >= 0 else { throw LocalListener.cannotListen(path, -peer) }
+            defer { close(peer) }
+            if let message = try message(from: peer, until: end) { return message }
         }
-        let peer = linux_local_accept(socket)
-        guard peer >= 0 else { throw cannotListen(-peer) }
-        defer { close(peer) }
+    }
+
+    /// nil when the connection ends without a byte.
+    private func message(
+        from peer: Int32, until end: Duration
+    ) throws(CommandError) -> (bytes: [UInt8], descriptor: Int32)? {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 4096)
         var (descriptor, count) = (Int32(-1), Int32(0))
@@ -71,7 +80,10 @@ struct FuseSocket {
             }
             let size = linux_socket_receive_descriptors(peer, &chunk, chunk.count, &descriptor, 1, &count)
             guard size >= 0 else { throw refused(String(cString: strerror(Int32(-size)))) }
-            if size == 0 { break }
+            if size == 0 {
+                if bytes.isEmpty { return nil }
+                break
+            }
             bytes += chunk[..<size]
             guard bytes.count <= Self.longestMessage else {
                 throw refused("it is longer than \(ByteSize.format(Int64(Self.longestMessage)))")
@@ -81,31 +93,6 @@ struct FuseSocket {
             throw refused("it has \(count == 0 ? "no descriptor" : "\(count) descriptors"); send the one of /dev/fuse")
         }
         return (bytes, descriptor)
-    }
-
-    private func listen() throws(CommandError) -> Int32 {
-        let slash = path.lastIndex(of: "/") ?? path.startIndex
-        let directory = slash == path.startIndex ? "/" : String(path[..<slash])
-        let name = String(path[path.index(after: slash)...])
-        var there = stat()
-        if lstat(path, &there) == 0 {
-            guard there.st_mode & S_IFMT == S_IFSOCK else {
-                throw CommandError("\(path) exists and is not a socket; name a path for a new one")
-            }
-            let other = linux_local_connect(directory, name)
-            if other >= 0 {
-                close(other)
-                throw CommandError("another process waits at \(path); name another socket")
-            }
-            try? File.remove(path)
-        }
-        let socket = linux_local_listen(directory, name, 1)
-        guard socket >= 0 else { throw cannotListen(-socket) }
-        return socket
-    }
-
-    private func cannotListen(_ reason: Int32) -> CommandError {
-        CommandError("pailfs cannot listen at \(path): \(String(cString: strerror(reason))); name another socket")
     }
 
     private func refused(_ reason: String) -> CommandError {
