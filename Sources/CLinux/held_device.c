@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "held_internal.h"
+#include "include/CLinux.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,6 +61,7 @@ int linux_held_create(void) {
 }
 
 int linux_held_handle_slots, linux_held_backing_slots, linux_held_listing_slots;
+static int has_options;
 
 struct linux_held *linux_held_map(int fd) {
     struct stat status;
@@ -67,7 +69,8 @@ struct linux_held *linux_held_map(int fd) {
     if (status.st_size >= (off_t)offsetof(struct linux_held, has_lost_handles)) {
         linux_held_handle_slots = sizeof(((struct linux_held *)0)->handles) / sizeof(((struct linux_held *)0)->handles[0]);
     }
-    if (status.st_size >= (off_t)sizeof(struct linux_held)) {
+    has_options = status.st_size >= (off_t)sizeof(struct linux_held);
+    if (status.st_size >= (off_t)offsetof(struct linux_held, options)) {
         linux_held_listing_slots = sizeof(((struct linux_held *)0)->listings) / sizeof(((struct linux_held *)0)->listings[0]);
     }
     if (status.st_size >= (off_t)offsetof(struct linux_held, listings)) {
@@ -98,6 +101,14 @@ void linux_held_name(struct linux_held *held, const char *device, const char *mo
     strncpy(held->device, device, sizeof held->device - 1);
     strncpy(held->mountpoint, mountpoint, sizeof held->mountpoint - 1);
 }
+
+int linux_held_set_options(struct linux_held *held, const char *text) {
+    if (!has_options || strlen(text) >= sizeof held->options) return 0;
+    strcpy(held->options, text);
+    return 1;
+}
+
+const char *linux_held_options(const struct linux_held *held) { return has_options ? held->options : ""; }
 
 void linux_held_use(struct linux_held *held, int connection) {
     linux_held_used = held;
@@ -215,28 +226,11 @@ int linux_held_is_repeated(void) { return is_repeated; }
 int linux_held_kills_privileges(void) { return kills_privileges; }
 
 int linux_send_descriptors(int socket, char tag, int first, int second) {
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(2 * sizeof(int))];
-    } control;
     int descriptors[2], count = 0;
     if (first >= 0) descriptors[count++] = first;
     if (second >= 0) descriptors[count++] = second;
-    struct iovec text = {.iov_base = &tag, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1};
-    if (count > 0) {
-        memset(&control, 0, sizeof control);
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(&control.header), descriptors, count * sizeof(int));
-    }
-    while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
-        if (errno != EINTR) return -errno;
-    }
-    return 0;
+    ssize_t sent = linux_socket_send_descriptors(socket, &tag, 1, descriptors, count);
+    return sent < 0 ? (int)sent : 0;
 }
 
 int linux_receive_descriptors(int socket, int descriptors[2]) {

@@ -106,7 +106,7 @@ int linux_local_accept(int socket) {
     return accepted < 0 ? -errno : accepted;
 }
 
-int linux_notify(const char *path, const char *message) {
+int linux_notify(const char *path, const char *message, int descriptor) {
     struct sockaddr_un target = {.sun_family = AF_UNIX};
     size_t length = strlen(path);
     if (length == 0 || length >= sizeof target.sun_path || (path[0] != '/' && path[0] != '@')) return -EINVAL;
@@ -114,19 +114,22 @@ int linux_notify(const char *path, const char *message) {
     if (path[0] == '@') target.sun_path[0] = 0;
     int made = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (made < 0) return -errno;
-    ssize_t sent = sendto(
-        made, message, strlen(message), MSG_NOSIGNAL, (struct sockaddr *)&target,
-        offsetof(struct sockaddr_un, sun_path) + length);
-    int status = sent < 0 ? -errno : 0;
+    socklen_t size = offsetof(struct sockaddr_un, sun_path) + length;
+    int status = connect(made, (struct sockaddr *)&target, size) == 0 ? 0 : -errno;
+    if (status == 0) {
+        ssize_t sent = linux_socket_send_descriptors(made, message, strlen(message), &descriptor, descriptor >= 0);
+        if (sent < 0) status = (int)sent;
+    }
     close(made);
     return status;
 }
 
-int linux_local_peer(int socket, uint32_t *user) {
+int linux_local_peer(int socket, uint32_t *user, int32_t *process) {
     struct ucred credentials;
     socklen_t length = sizeof credentials;
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return -errno;
     *user = credentials.uid;
+    *process = credentials.pid;
     return 0;
 }
 
@@ -142,6 +145,30 @@ ssize_t linux_socket_send(int socket, const void *bytes, size_t length) {
     do count = send(socket, bytes, length, MSG_NOSIGNAL);
     while (count < 0 && errno == EINTR);
     return count < 0 ? -errno : count;
+}
+
+ssize_t linux_socket_send_descriptors(
+    int socket, const void *bytes, size_t length, const int *descriptors, int count) {
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    if (count > 2) return -EINVAL;
+    struct iovec text = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
+    struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1};
+    if (count > 0) {
+        memset(&control, 0, sizeof control);
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(&control.header), descriptors, count * sizeof(int));
+    }
+    ssize_t sent;
+    do sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -errno : sent;
 }
 
 ssize_t linux_socket_receive(int socket, void *bytes, size_t length) {

@@ -85,6 +85,8 @@ package struct HeldConnection: @unchecked Sendable {
         package static let memory: Int32 = 5
         package static let record: Int32 = 6
         package static let device: Int32 = 7
+        /// The connection to a keeper, which this process only has open.
+        package static let keeper: Int32 = 8
     }
 
     /// The connection whose holder started this process. Programs that this process starts do not inherit it.
@@ -93,7 +95,7 @@ package struct HeldConnection: @unchecked Sendable {
             throw FuseError("the process was not started by the holder of a mount; use \"pailfs mount\"")
         }
         self.memory = memory
-        for number in [Descriptor.holder, Descriptor.memory, Descriptor.record, Descriptor.device] {
+        for number in [Descriptor.holder, Descriptor.memory, Descriptor.record, Descriptor.device, Descriptor.keeper] {
             _ = fcntl(number, F_SETFD, FD_CLOEXEC)
         }
     }
@@ -158,6 +160,12 @@ package struct HeldConnection: @unchecked Sendable {
     func handOver(_ descriptor: Int32, of mountpoint: Mountpoint, record: Int32) throws(FuseError) {
         linux_held_name(memory, mountpoint.mounted?.device ?? "", mountpoint.path)
         let status = linux_send_descriptors(Descriptor.holder, Self.mountedTag, descriptor, record)
+        guard status == 0 else { throw FuseError("the holder of the mount is gone: \(text(ofErrno: -status))") }
+    }
+
+    /// Gives the holder of a mount that was taken back from a keeper the record of the mount.
+    package func handOver(record: Int32) throws(FuseError) {
+        let status = linux_send_descriptors(Descriptor.holder, Self.mountedTag, Descriptor.device, record)
         guard status == 0 else { throw FuseError("the holder of the mount is gone: \(text(ofErrno: -status))") }
     }
 

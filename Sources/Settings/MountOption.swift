@@ -134,6 +134,15 @@ package struct MountOption: Sendable {
         }
     }
 
+    static func keeper(_ name: String, _ field: Field<KeeperPlace?>, _ help: String) -> MountOption {
+        MountOption(name, "keeper", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            guard let place = KeeperPlace(text) else {
+                throw .badValue(name: name, value: text, expected: "systemd, or the path of a socket, with a slash")
+            }
+            settings[keyPath: field] = place
+        }
+    }
+
     static func size(
         _ name: String, _ field: Field<Int64>, in range: ClosedRange<Int64>, default value: String, _ help: String
     ) -> MountOption {

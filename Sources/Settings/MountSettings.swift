@@ -61,6 +61,10 @@ package struct MountSettings: Sendable, Hashable {
     package var restart = Restart.yes
     /// How long a mount that is in use stays after a signal that ends it.
     package var termWait = Duration.zero
+    /// nil: the mount ends with the last of its processes.
+    package var keeper: KeeperPlace?
+    /// How long a keeper has the mount while no process serves it.
+    package var patience = Duration.zero
     /// The directory for all buckets' caches; nil is the user's.
     package var cacheDirectory: String?
     /// The directory for data of all buckets' mounts that must not be lost; nil is the cache directory if one is set, else the

@@ -127,6 +127,15 @@ package enum OptionTable {
         .choice(
             "restart", \.restart, default: .yes,
             "Whether a new process takes over the mount when the process that serves it dies."),
+        .keeper(
+            "keeper", \.keeper,
+            "What keeps the mount when all its processes have ended: a path with a slash, the socket of pailfs keep, or "
+                + "systemd. Programs then wait until pailfs mount with the same options takes the mount back. With it, "
+                + "SIGTERM and SIGHUP end the processes and not the mount."),
+        .duration(
+            "patience", \.patience, in: .seconds(1) ... .seconds(86400), default: "10m",
+            "How long pailfs keep has a mount that no process serves. Then programs get errors, and what is not stored "
+                + "stays in state-dir. It means nothing with keeper=systemd."),
         .duration(
             "term-wait", \.termWait, in: .zero ... .seconds(86400), default: "1m",
             "How long a mount that is in use goes on after SIGTERM. It ends when programs have closed their files and "

@@ -10,7 +10,7 @@ struct PailfsCommand: ParsableCommand {
         subcommands: [
             MountCommand.self, UnmountCommand.self, RestartCommand.self, StatusCommand.self, FlushCommand.self,
             ExplainCommand.self, RefreshCommand.self, RecoverCommand.self, HiddenCommand.self, ConfigCommand.self,
-            CacheCommand.self, WarmCommand.self, SetCommand.self,
+            CacheCommand.self, WarmCommand.self, SetCommand.self, KeepCommand.self,
             HoldCommand.self, WorkCommand.self, ServeCommand.self, CompleteCommand.self,
         ],
         groupedSubcommands: [
@@ -107,8 +107,9 @@ struct MountCommand: ParsableCommand {
         for name in MountRequest.keptVariables {
             if let text = request.environment[name] { setenv(name, text, 1) } else { unsetenv(name) }
         }
+        let keeper = try MountKeeper(for: request, foreground: foreground)
         if foreground, request.settings.restarts {
-            Glibc.exit(Holder.run(request.words, foreground: true, handed: request.handed))
+            Glibc.exit(Holder.run(request.words, foreground: true, handed: request.handed, keeper: keeper))
         }
         if foreground { Glibc.exit(MountProcess(request, report: .terminal).run()) }
         try Launcher.launch(request)
@@ -142,9 +143,15 @@ struct HoldCommand: ParsableCommand {
     @OptionGroup var arguments: MountArguments
 
     mutating func run() throws {
-        let words = [arguments.url, arguments.mountpoint] + arguments.options.flatMap { ["-o", $0] }
         let handed = arguments.handed(as: HandedConnection.Inherited.process)
-        Glibc.exit(Holder.run(words, foreground: false, handed: handed))
+        do throws(CommandError) {
+            let request = try MountRequest(arguments, environment: Entry.environment)
+            let keeper = try MountKeeper(for: request, foreground: false)
+            Glibc.exit(Holder.run(request.words, foreground: false, handed: handed, keeper: keeper))
+        } catch {
+            StatusReport.pipe.failed(error.message)
+            Glibc.exit(EXIT_FAILURE)
+        }
     }
 }
 
@@ -159,6 +166,8 @@ struct WorkCommand: ParsableCommand {
     @Flag(help: .hidden) var storing = false
     /// How the worker before this one died.
     @Option(help: .hidden) var predecessor: String?
+    /// The first worker of a holder that has taken the mount back from a keeper.
+    @Flag(help: .hidden) var takenBack = false
 
     mutating func run() throws {
         let report: StatusReport = foreground ? .terminal : .pipe
@@ -172,7 +181,8 @@ struct WorkCommand: ParsableCommand {
             }
             request.handed = arguments.handed(as: HandedConnection.Inherited.worker)
             let process = MountProcess(
-                request, report: report, held: held, predecessor: predecessor, onlyStores: storing)
+                request, report: report, held: held, predecessor: predecessor, onlyStores: storing,
+                isTakenBack: takenBack)
             Glibc.exit(process.run())
         } catch {
             report.failed("\(error)")

@@ -28,6 +28,8 @@ extension RealMountsAlone {
             "ttl": "optionsChangeWhileMountedAndStayChangedForTheNextProcess",
             "log-level": "optionsChangeWhileMountedAndStayChangedForTheNextProcess",
             "cache-size": "aFileLargerThanTheCacheIsWrittenAndReadWithinIt",
+            "keeper": "programsWaitUntilTheMountIsTakenBack",
+            "patience": "afterItsPatienceProgramsGetErrorsAndWhatIsAcknowledgedStays",
             "term-wait": "aMountInUseEndsAtOnceWhenItIsAskedAgain",
             "metrics": "figuresAreServedToCollectorsAndAsAnAttributeWhateverOthersSend",
         ]

@@ -134,17 +134,24 @@ int linux_loopback_listen(const char *address, uint16_t port, int backlog);
 /// accept4(2), close-on-exec, again after interrupts. Returns the descriptor or -errno.
 int linux_local_accept(int socket);
 
-/// One message to the service manager's socket, a path or @ and an abstract name (sd_notify(3)). 0 or -errno.
-int linux_notify(const char *path, const char *message);
+/// One message to the service manager's socket, a path or @ and an abstract name (sd_notify(3)), with a descriptor beside it
+/// unless that is -1. 0 or -errno.
+int linux_notify(const char *path, const char *message, int descriptor);
 
-/// The user at the other end of a connected local socket (SO_PEERCRED), as it was at connect or listen. 0 or -errno.
-int linux_local_peer(int socket, uint32_t *user);
+/// The user and the process at the other end of a connected local socket (SO_PEERCRED), as they were at connect or listen; 0 for
+/// a process of a PID namespace that is not visible here. 0 or -errno.
+int linux_local_peer(int socket, uint32_t *user, int32_t *process);
 
 /// Ends waits of more than these for one receive or send with EAGAIN (SO_RCVTIMEO, SO_SNDTIMEO). 0 or -errno.
 int linux_socket_timeouts(int socket, int receive_milliseconds, int send_milliseconds);
 
 /// send(2) of at most `length` bytes without SIGPIPE, again after interrupts. Returns the count or -errno.
 ssize_t linux_socket_send(int socket, const void *bytes, size_t length);
+
+/// sendmsg(2) of at most `length` bytes with up to two descriptors beside them (SCM_RIGHTS), without SIGPIPE. Returns the count
+/// or -errno.
+ssize_t linux_socket_send_descriptors(
+    int socket, const void *bytes, size_t length, const int *descriptors, int count);
 
 /// recv(2) of at most `length` bytes, again after interrupts. Returns the count, 0 at the end, or -errno.
 ssize_t linux_socket_receive(int socket, void *bytes, size_t length);

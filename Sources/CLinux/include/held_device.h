@@ -32,6 +32,8 @@ struct linux_held {
     /// How far programs have read directories, by the number of the handle: a table like the others. `length` is that of `name`,
     /// and 0 while the rest is being written.
     struct { uint64_t handle, offset; uint32_t length; char name[260]; } listings[1024];
+    /// Identifies bucket, mountpoint and options, for the process that takes the mount back from a keeper.
+    char options[72];
 };
 
 /// memfd_create(2) of the right size, closed on exec. Returns it or -errno.
@@ -94,6 +96,12 @@ void *linux_held_init_request(struct linux_held *held);
 const char *linux_held_device(const struct linux_held *held);
 const char *linux_held_mountpoint(const struct linux_held *held);
 void linux_held_name(struct linux_held *held, const char *device, const char *mountpoint);
+
+/// Notes a text of at most 71 bytes in `options`. Returns 1, or 0 where there is no room for it.
+int linux_held_set_options(struct linux_held *held, const char *text);
+
+/// What was noted; empty for nothing, and in the memory of an older holder.
+const char *linux_held_options(const struct linux_held *held);
 
 /// Tells this process the memory and the descriptor of its one connection.
 void linux_held_use(struct linux_held *held, int connection);

@@ -11,8 +11,8 @@ final class ControlConnection {
     init?(_ place: ControlPlace, owner: UInt32) {
         let socket = linux_local_connect(place.directory, place.name)
         guard socket >= 0 else { return nil }
-        var user = UInt32.max
-        guard linux_local_peer(socket, &user) == 0, user == owner else {
+        var (user, process) = (UInt32.max, pid_t(0))
+        guard linux_local_peer(socket, &user, &process) == 0, user == owner else {
             close(socket)
             return nil
         }

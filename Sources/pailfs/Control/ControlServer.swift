@@ -34,8 +34,8 @@ final class ControlServer: Sendable {
     private static func serve(
         _ peer: Int32, _ service: ControlService, _ logger: Logger, _ isWanted: @escaping @Sendable () -> Bool
     ) {
-        var user = UInt32.max
-        guard linux_local_peer(peer, &user) == 0, user == geteuid() || user == 0 else {
+        var (user, process) = (UInt32.max, pid_t(0))
+        guard linux_local_peer(peer, &user, &process) == 0, user == geteuid() || user == 0 else {
             logger.warning("control refused", metadata: ["user": "\(user)"])
             return
         }

@@ -10,6 +10,9 @@ import Glibc
 /// dies is replaced, with pauses, up to a limit; the holder ends with the exit status of a worker that ends in order. A worker
 /// that dies after the unmount is replaced by one that only stores the remaining files. If the holder dies, the worker serves on
 /// without it.
+///
+/// With a keeper (`MountKeeper`) the mount outlives the holder, too: the holder hands it over as soon as it has it, and the next
+/// holder takes it back, with the memory and the connection as they were.
 struct Holder {
     /// The exit status with which a worker asks for another one to serve the mount.
     static let handOverStatus: Int32 = 75
@@ -45,16 +48,27 @@ struct Holder {
     private var predecessor: String?
     private var startedAt = 0
     private var dyingSince: Int?
+    private var keeper: MountKeeper?
+    /// The mount is from a keeper, and no worker has served it since.
+    private var isTakingBack = false
+    /// A signal ends the processes of the mount, which the keeper has.
+    private var isLeaving = false
 
     /// Serves `arguments` (URL, mountpoint, options, as `pailfs mount` takes them) and returns the exit status. `handed` is the
-    /// connection of a mount that another process has made; the holder then owns its descriptor.
+    /// connection of a mount that another process has made; the holder then owns its descriptor. `keeper` may have the mount.
     /// Requires: called on the main thread before any other thread exists.
-    static func run(_ arguments: [String], foreground: Bool, handed: HandedConnection? = nil) -> Int32 {
+    static func run(
+        _ arguments: [String], foreground: Bool, handed: HandedConnection? = nil, keeper: MountKeeper? = nil
+    ) -> Int32 {
         let report: StatusReport = foreground ? .terminal : .pipe
         // Without this, ps(1) would show "exe" for a process started as /proc/self/exe.
         linux_name_thread("pailfs")
         do {
-            var holder = try Holder(arguments, foreground: foreground)
+            var keeper = keeper
+            let kept = try keeper?.claim()
+            var holder = try Holder(arguments, foreground: foreground, memory: kept?.memory)
+            holder.keeper = keeper
+            if let kept { try holder.takeBack(kept) }
             if let handed { holder.device = raised(handed.descriptor) }
             return try holder.serve()
         } catch {
@@ -63,12 +77,13 @@ struct Holder {
         }
     }
 
-    private init(_ arguments: [String], foreground: Bool) throws(CommandError) {
+    /// `memory` is that of an earlier holder; nil makes a new one.
+    private init(_ arguments: [String], foreground: Bool, memory earlier: Int32?) throws(CommandError) {
         (self.arguments, isForeground) = (arguments, foreground)
         directory = Directory.working ?? "/"
         path = File.resolved("/proc/self/exe") ?? program
         linux_ignore_signal(SIGPIPE)
-        memoryFile = Self.raised(linux_held_create())
+        memoryFile = Self.raised(earlier ?? linux_held_create())
         guard memoryFile >= 0, let memory = linux_held_map(memoryFile) else {
             throw CommandError("there is no memory for the holder of the mount")
         }
@@ -98,6 +113,7 @@ struct Holder {
             passEndSignal()
             if let status = reaped(), let end = decide(status) { return end }
             watchDying()
+            watchKeeper()
         }
     }
 
@@ -107,12 +123,13 @@ struct Holder {
         var flags = isForeground ? ["--foreground"] : []
         if hasEnded { flags.append("--storing") }
         if let predecessor { flags += ["--predecessor", predecessor] }
+        if isTakingBack { flags.append("--taken-back") }
         let words = ["pailfs", "work", "--directory", directory] + flags + arguments
         var argv: [UnsafeMutablePointer<CChar>?] = words.map { (text: String) in strdup(text) }
         argv.append(nil)
         defer { for argument in argv { free(argument) } }
         // In the order of `HeldConnection.Descriptor`.
-        let descriptors = [statusPipe, socket.workers, memoryFile, record, device]
+        let descriptors = [statusPipe, socket.workers, memoryFile, record, device, keeper?.descriptor ?? -1]
         startedAt = Self.now
         hasPassedEndSignal = false
         return linux_spawn_worker(&worker, program, argv, descriptors, Int32(descriptors.count))
@@ -136,6 +153,9 @@ struct Holder {
         if hasEnded { return decideAfterUnmount(code, end) }
         // Without a mount there is nothing to hold.
         guard device >= 0 else { return code }
+        // The keeper has the mount, for the next process.
+        if isLeaving { return EXIT_SUCCESS }
+        if isTakingBack, memory.pointee.is_serving == 0 { return code }
         if memory.pointee.generation == 0, memory.pointee.is_serving == 0 {
             letGoOfMount()
             return code
@@ -182,6 +202,7 @@ struct Holder {
     private mutating func startNext() -> Bool {
         memory.pointee.generation += 1
         memory.pointee.is_serving = 0
+        isTakingBack = false
         let status = start()
         if status == 0 { return true }
         tell("the worker cannot be started: \(Self.text(-status))")
@@ -196,7 +217,8 @@ struct Holder {
         return EX_SOFTWARE
     }
 
-    private func letGoOfMount() {
+    private mutating func letGoOfMount() {
+        keeper?.forget()
         close(device)
         let mountpoint = Mountpoint(resolved: String(cString: linux_held_mountpoint(memory)))
         guard mountpoint.mounted?.device == String(cString: linux_held_device(memory)) else { return }
@@ -208,11 +230,20 @@ struct Holder {
             let signal = linux_next_signal(signals)
             switch signal {
             case 0: return
-            case SIGTERM, SIGINT, SIGHUP: end(signal)
+            case SIGTERM, SIGHUP:
+                if keeper != nil, device >= 0 { leave() } else { end(signal) }
+            case SIGINT: end(signal)
             case SIGUSR2: if worker > 0, device >= 0 { kill(worker, SIGUSR2) }
             default: break
             }
         }
+    }
+
+    /// Ends the worker and this process, and leaves the mount to the keeper; the second time at once.
+    private mutating func leave() {
+        if isLeaving, worker > 0 { kill(worker, SIGKILL) }
+        isLeaving = true
+        end(SIGUSR2)
     }
 
     private mutating func end(_ signal: Int32) {
@@ -225,7 +256,7 @@ struct Holder {
     /// unstored files to the next, which would be killed as well.
     private mutating func passEndSignal() {
         guard let signal = endSignal, worker > 0, !hasPassedEndSignal else { return }
-        guard memory.pointee.generation == 0 || memory.pointee.is_serving != 0 else { return }
+        guard memory.pointee.is_serving != 0 || memory.pointee.generation == 0 && !isLeaving else { return }
         hasPassedEndSignal = true
         kill(worker, signal)
     }
@@ -240,8 +271,10 @@ struct Holder {
                 // The first worker of a connection that was handed in sends the same one.
                 if device >= 0 { close(device) }
                 (device, record) = (Self.raised(descriptors[0]), Self.raised(descriptors[1]))
+                handToKeeper()
             case HeldConnection.endedTag:
                 hasEnded = true
+                keeper?.forget()
                 if device >= 0 { close(device) }
                 device = -1
             default: break
@@ -265,6 +298,38 @@ struct Holder {
             let end = bytes.lastIndex(of: UInt8(ascii: ")")), bytes.count > end + 2
         else { return false }
         return bytes[end + 2] == UInt8(ascii: "Z")
+    }
+
+    // MARK: the keeper
+
+    /// Continues the mount of an earlier holder. When it throws, the keeper still has the mount.
+    private mutating func takeBack(_ kept: MountKeeper.Kept) throws(CommandError) {
+        device = Self.raised(kept.device)
+        let mountpoint = String(cString: linux_held_mountpoint(memory))
+        guard memory.pointee.init_size > 0 else {
+            throw CommandError("\(mountpoint) was mounted and never served; unmount it, and mount again")
+        }
+        guard String(cString: linux_held_options(memory)) == keeper?.options else {
+            throw CommandError(
+                "\(mountpoint) is kept for another bucket or other options; use those of its mount, or unmount it")
+        }
+        memory.pointee.generation += 1
+        memory.pointee.is_serving = 0
+        isTakingBack = true
+        predecessor = "its holder has ended"
+    }
+
+    private mutating func handToKeeper() {
+        guard let keeper else { return }
+        _ = linux_held_set_options(memory, keeper.options)
+        if self.keeper?.keep(device: device, memory: memoryFile) == false {
+            tell("the keeper does not take the mount, which ends with its processes")
+        }
+    }
+
+    private mutating func watchKeeper() {
+        guard device >= 0, let news = keeper?.renew(device: device, memory: memoryFile) else { return }
+        tell(news)
     }
 
     // MARK: the caller

@@ -26,15 +26,17 @@ final class MountProcess: Sendable {
     private let held: HeldConnection?
     private let predecessor: String?
     private let onlyStores: Bool
+    private let isTakenBack: Bool
     private let state = Mutex(State())
 
-    /// `predecessor` says how the worker before this one died; `onlyStores` that the mount is gone.
+    /// `predecessor` says how the worker before this one died; `onlyStores` that the mount is gone; `isTakenBack` that the holder
+    /// has the mount from a keeper, and a command waits for this process.
     init(
         _ request: MountRequest, report: StatusReport, held: HeldConnection? = nil, predecessor: String? = nil,
-        onlyStores: Bool = false
+        onlyStores: Bool = false, isTakenBack: Bool = false
     ) {
         (self.request, self.report, self.held) = (request, report, held)
-        (self.predecessor, self.onlyStores) = (predecessor, onlyStores)
+        (self.predecessor, self.onlyStores, self.isTakenBack) = (predecessor, onlyStores, isTakenBack)
         // The holder's number, read while the holder lives: afterwards it could be another process's.
         process = held == nil ? getpid() : getppid()
     }
@@ -42,6 +44,8 @@ final class MountProcess: Sendable {
     /// The process that exists as long as the mount: the holder, or this one.
     private let process: pid_t
     private var takesOver: Bool { held?.isTakenOver ?? false }
+    /// Whether a command waits for the report.
+    private var reports: Bool { !takesOver || isTakenBack }
 
     /// Returns the exit status. Call it on the main thread before any other thread exists.
     func run() -> Int32 {
@@ -55,7 +59,7 @@ final class MountProcess: Sendable {
             return try serve(signals)
         } catch {
             // The pipe of a worker that takes over has no reader; its log has the reason.
-            if !takesOver { report.failed(error.message) }
+            if reports { report.failed(error.message) }
             return EXIT_FAILURE
         }
     }
@@ -74,7 +78,7 @@ final class MountProcess: Sendable {
         let log = try LogTarget(request.settings, foreground: isForeground)
         let threshold = LogThreshold(request.settings.logLevel)
         let logger = log.logger(threshold)
-        if takesOver { report.letGo(log: log) }
+        if !reports { report.letGo(log: log) }
         if let predecessor {
             logger.warning("the worker before this one died", metadata: ["reason": "\(predecessor)"])
         }
@@ -118,7 +122,7 @@ final class MountProcess: Sendable {
                 record.tellProgress(composition.filesToStore)
             }) { [self, session = composition.session] in
                 // The command was interrupted and does not wait any more, so the mount ends.
-                if !takesOver, !report.ready(log: log) { session.end() }
+                if reports, !report.ready(log: log), !takesOver { session.end() }
             }
         } catch {
             logger.error("the mount cannot be served", metadata: ["reason": "\(error.message)"])
@@ -166,8 +170,10 @@ final class MountProcess: Sendable {
 
     private func makeRecord(for mountpoint: Mountpoint) throws(CommandError) -> MountRecord {
         do {
-            if takesOver { return try MountRecord(inherited: HeldConnection.Descriptor.record) }
-            return try MountRecord(for: mountpoint, process: process)
+            if takesOver, !isTakenBack { return try MountRecord(inherited: HeldConnection.Descriptor.record) }
+            let record = try MountRecord(for: mountpoint, process: process)
+            if isTakenBack { try held?.handOver(record: record.descriptor) }
+            return record
         } catch {
             throw CommandError(
                 "the record of the mount cannot be written: \(error); make its directory yours and writable")
@@ -180,7 +186,7 @@ final class MountProcess: Sendable {
             if state.session == nil, signal != SIGUSR2 { state.signal = signal }
             return state.session
         }
-        if signal == SIGUSR2 {
+        if signal == SIGUSR2 || isForKeeper(signal) {
             if held != nil { session?.handOver() }
             return
         }
@@ -203,6 +209,11 @@ final class MountProcess: Sendable {
         logger.info("a signal ends the mount", metadata: ["signal": "\(signal)"])
         if signal == SIGINT, isatty(STDIN_FILENO) == 1 { return session.end() }
         startThread(name: "end") { [self] in endWhenUnused(session, logger) }
+    }
+
+    /// Whether the signal ends this process and not its mount, which a keeper has. A service manager sends it to all processes.
+    private func isForKeeper(_ signal: Int32) -> Bool {
+        request.settings.keeper != nil && held != nil && (signal == SIGTERM || signal == SIGHUP)
     }
 
     /// Ends the mount when no program uses it, or when term-wait is over: if a mount is detached while it is in use, programs

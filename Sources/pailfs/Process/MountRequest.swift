@@ -60,6 +60,9 @@ struct MountRequest: Sendable {
         settings.credentialsFile = settings.credentialsFile.map { Self.absolute($0, in: directory) }
         settings.customerKeyFile = settings.customerKeyFile.map { Self.absolute($0, in: directory) }
         settings.logFile = settings.logFile.map { Self.absolute($0, in: directory) }
+        if case .socket(let path)? = settings.keeper {
+            settings.keeper = .socket(path: Self.absolute(path, in: directory))
+        }
         if case .socket(let path)? = settings.metrics {
             settings.metrics = .socket(path: Self.absolute(path, in: directory))
         }

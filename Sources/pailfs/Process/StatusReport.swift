@@ -24,7 +24,7 @@ enum StatusReport: Sendable {
     func ready(log: LogTarget) -> Bool {
         guard case .pipe = self else {
             // The socket of a service manager that waits for this message (sd_notify(3)).
-            if let socket = getenv("NOTIFY_SOCKET") { _ = linux_notify(socket, "READY=1") }
+            if let socket = getenv("NOTIFY_SOCKET") { _ = linux_notify(socket, "READY=1", -1) }
             return true
         }
         letGo(log: log)

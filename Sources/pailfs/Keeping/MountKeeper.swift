@@ -1,0 +1,233 @@
+import Basics
+import CLinux
+import Digests
+import FuseBridge
+import Glibc
+import Settings
+
+/// The keeper of a mount, as the holder sees it: takes the mount back, hands it over, and ends the keeping.
+///
+/// Owns the connection to the keeper. The workers inherit it, so that for the keeper the mount is served as long as one of these
+/// processes lives. Used by the holder's one thread.
+struct MountKeeper {
+    /// What an earlier holder has left with the keeper; the caller owns both descriptors.
+    struct Kept {
+        let device: Int32
+        let memory: Int32
+    }
+
+    private let place: KeeperPlace
+    /// The name of the mount at the keeper: its mountpoint.
+    private let mount: String
+    private let patience: Duration
+    /// Identifies bucket, mountpoint and the options that must be the same when the mount is taken back.
+    let options: String
+    private var connection: KeeperConnection?
+    private var hasToldLoss = false
+    private var isTakenBack = false
+
+    /// How long a keeper may take to appear: containers of a pod start together.
+    private static let startPatience = Duration.seconds(10)
+    private static let answerPatience = Duration.seconds(5)
+    /// Above the numbers that descriptors get in a worker.
+    private static let lowestDescriptor: Int32 = 64
+    /// The names of the descriptors at the service manager.
+    private static let (deviceName, memoryName) = ("pailfs-device", "pailfs-memory")
+    /// Options that can differ from those of the process before.
+    private static let free = Set(
+        OptionTable.liveNames + ["log", "log-format", "metrics", "term-wait", "patience", "keeper"])
+
+    /// nil for a mount without a keeper. Throws for options that a keeper cannot go with.
+    init?(for request: MountRequest, foreground: Bool) throws(CommandError) {
+        guard let place = request.settings.keeper else { return nil }
+        guard request.settings.restarts else {
+            throw CommandError("keeper needs a process that holds the mount; leave out restart=no")
+        }
+        guard request.handed == nil, !HandedConnection.isName(request.mountpoint) else {
+            throw CommandError(
+                "keeper is for mounts that pailfs makes itself, not for \(request.mountpoint); leave it out, and keep the "
+                    + "descriptor where it came from")
+        }
+        if place == .serviceManager {
+            guard foreground, getenv("NOTIFY_SOCKET") != nil else {
+                throw CommandError(
+                    "keeper=systemd works in a service of systemd with Type=notify and FileDescriptorStoreMax=2; use "
+                        + "keeper=PATH elsewhere")
+            }
+        }
+        (self.place, patience) = (place, request.settings.patience)
+        let mount = Self.name(of: request.mountpoint)
+        self.mount = mount
+        let fixed = request.sources.options.filter { !Self.free.contains($0.name) }
+            .map { "\($0.name)=\($0.value ?? "")" }.sorted()
+        options = Hex.encode(SHA256.of(([request.url, mount] + fixed).joined(separator: "\n")))
+    }
+
+    /// The mountpoint without links above it. The mountpoint itself is not looked at: a mount that no process serves would not
+    /// answer.
+    private static func name(of mountpoint: String) -> String {
+        let components = mountpoint.split(separator: "/")
+        guard let last = components.last else { return "/" }
+        let parent = "/" + components.dropLast().joined(separator: "/")
+        let resolved = File.resolved(parent) ?? parent
+        return resolved == "/" ? "/\(last)" : "\(resolved)/\(last)"
+    }
+
+    /// The descriptor that workers inherit; -1 for none.
+    var descriptor: Int32 { connection?.socket ?? -1 }
+
+    // MARK: taking back
+
+    /// Claims the mount. nil when the keeper does not have it, which is a new mount then.
+    mutating func claim() throws(CommandError) -> Kept? {
+        guard case .socket(let path) = place else {
+            let kept = Self.inherited()
+            isTakenBack = kept != nil
+            return kept
+        }
+        let end = SystemTime().uptime() + Self.startPatience
+        while true {
+            let socket = LocalListener.connect(to: path)
+            if socket >= 0 {
+                connection = KeeperConnection(Self.raised(socket))
+                break
+            }
+            guard [ENOENT, ECONNREFUSED].contains(-socket), SystemTime().uptime() < end else {
+                throw CommandError(
+                    "the keeper of \(mount) does not answer: \(path): \(String(cString: strerror(-socket))); start \"pailfs "
+                        + "keep \(path)\" first")
+            }
+            usleep(50_000)
+        }
+        return try claimed(path)
+    }
+
+    private mutating func claimed(_ path: String) throws(CommandError) -> Kept? {
+        let request = KeeperRequest(act: .claim, mount: mount, patience: Double(patience / .milliseconds(1)) / 1000)
+        guard let answer = ask(request) else {
+            throw CommandError(
+                "\(path) does not answer as a keeper of this version of pailfs; start \"pailfs keep\" of this version at another "
+                    + "path")
+        }
+        switch answer.state {
+        case .free: return nil
+        case .kept:
+            let descriptors = connection?.takeDescriptors() ?? []
+            guard descriptors.count == 2 else {
+                throw CommandError("the keeper at \(path) sent no descriptors of \(mount); unmount it, and mount again")
+            }
+            return Kept(device: descriptors[0], memory: descriptors[1])
+        case .served:
+            let process = answer.process.flatMap { $0 > 0 ? " (process \($0) mounted it)" : nil } ?? ""
+            throw CommandError("\(mount) is still served\(process); unmount it, or end its processes")
+        case .refused:
+            throw CommandError("the keeper at \(path) refused the request; use one of the same version of pailfs")
+        }
+    }
+
+    /// The descriptors that the service manager has kept (sd_listen_fds_with_names(3)). Programs that this process starts get
+    /// neither them nor the variables.
+    private static func inherited() -> Kept? {
+        let names = (getenv("LISTEN_FDNAMES").map { String(cString: $0) } ?? "").split(
+            separator: ":", omittingEmptySubsequences: false)
+        let isForUs = getenv("LISTEN_PID").map { String(cString: $0) } == "\(getpid())"
+        let count = isForUs ? getenv("LISTEN_FDS").flatMap { Int32(String(cString: $0)) } ?? 0 : 0
+        for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] { unsetenv(name) }
+        var found: [String: Int32] = [:]
+        for (index, name) in names.enumerated() where index < count {
+            let descriptor = raised(3 + Int32(index))
+            // Of two with one name the first one is the newer.
+            if let other = found.updateValue(descriptor, forKey: String(name)) { close(other) }
+        }
+        guard let device = found.removeValue(forKey: deviceName), let memory = found.removeValue(forKey: memoryName)
+        else {
+            for descriptor in found.values { close(descriptor) }
+            return nil
+        }
+        return Kept(device: device, memory: memory)
+    }
+
+    // MARK: keeping
+
+    /// Hands the mount to the keeper. False when the keeper does not take it.
+    mutating func keep(device: Int32, memory: Int32) -> Bool {
+        switch place {
+        case .socket:
+            return ask(KeeperRequest(act: .keep), [device, memory])?.state == .kept
+        case .serviceManager:
+            // The manager has what was taken back. What is left of an earlier mount would have the same names.
+            if isTakenBack { return true }
+            forget()
+            return Self.store(device, Self.deviceName) && Self.store(memory, Self.memoryName)
+        }
+    }
+
+    private static func store(_ descriptor: Int32, _ name: String) -> Bool {
+        guard let socket = getenv("NOTIFY_SOCKET") else { return false }
+        return linux_notify(socket, "FDSTORE=1\nFDNAME=\(name)", descriptor) == 0
+    }
+
+    /// The mount has ended, or is given up.
+    mutating func forget() {
+        switch place {
+        case .socket:
+            guard connection != nil else { return }
+            _ = ask(KeeperRequest(act: .forget))
+        case .serviceManager:
+            guard let socket = getenv("NOTIFY_SOCKET") else { return }
+            for name in [Self.deviceName, Self.memoryName] {
+                _ = linux_notify(socket, "FDSTOREREMOVE=1\nFDNAME=\(name)", -1)
+            }
+        }
+    }
+
+    /// Hands the mount to a new keeper where the one before has ended. Returns what is to be told of it.
+    mutating func renew(device: Int32, memory: Int32) -> String? {
+        guard case .socket(let path) = place else { return nil }
+        if let connection {
+            guard linux_socket_is_hung_up(connection.socket) != 0 else { return nil }
+            drop()
+        }
+        let socket = LocalListener.connect(to: path)
+        if socket >= 0 {
+            connection = KeeperConnection(Self.raised(socket))
+            let request = KeeperRequest(
+                act: .claim, mount: mount, patience: Double(patience / .milliseconds(1)) / 1000)
+            if ask(request)?.state == .free, keep(device: device, memory: memory) {
+                hasToldLoss = false
+                return "a new keeper has the mount"
+            }
+            drop()
+        }
+        defer { hasToldLoss = true }
+        return hasToldLoss
+            ? nil : "the keeper at \(path) has ended; the mount ends with its processes until there is another"
+    }
+
+    private mutating func drop() {
+        connection?.end()
+        connection = nil
+    }
+
+    /// The answer to a request; nil when none came, or one of another version.
+    private mutating func ask(_ request: KeeperRequest, _ descriptors: [Int32] = []) -> KeeperAnswer? {
+        guard var connection, connection.send(request, descriptors) else { return nil }
+        defer { self.connection = connection }
+        let end = SystemTime().uptime() + Self.answerPatience
+        while true {
+            let rest = Int32(clamping: max(0, Int64((end - SystemTime().uptime()) / .milliseconds(1))))
+            guard linux_poll(connection.socket, rest) > 0 else { return nil }
+            switch connection.receive() {
+            case .nothing: continue
+            case .end: return nil
+            case .line(let line): return ControlLine.decode(line)
+            }
+        }
+    }
+
+    private static func raised(_ descriptor: Int32) -> Int32 {
+        let raised = fcntl(descriptor, F_DUPFD_CLOEXEC, lowestDescriptor)
+        close(descriptor)
+        return raised
+    }
+}
