@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 """usage: replaced_names.py [NAME...]: threads replace names by rename while others open, read and change what has them, with a
-worker that lives and with one that is killed every three seconds. PAILFS_TEST_LONG=1 does it for a minute each.
+worker that lives, with one that is killed every three seconds, and with all processes of the mount killed as often and the mount
+taken back from a keeper. PAILFS_TEST_LONG=1 does it for a minute each.
 
 Promise: as on a local disk no call fails, since each name has a file at all times, and a file is read as it was written."""
 
-# rule: name.gone
+# rule: name.gone, crash.keeper
 
 import collections
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
 
-from bench import Bench, Mount, wait_for
+from bench import DEADLINE, PAILFS, Bench, Mount, wait_for
 
 SECONDS = 60 if os.environ.get("PAILFS_TEST_LONG") == "1" else 8
 NAMES = [f"n{number}" for number in range(8)]
@@ -38,6 +40,53 @@ class ServedMount(Mount):
         worker = self.worker()
         os.kill(worker, signal.SIGKILL)
         wait_for("another worker", lambda: self.worker() not in (0, worker))
+
+    def die(self):
+        self.kill_worker()
+
+
+class KeptMount(ServedMount):
+    """A mount whose processes all die, and which the next ones take back: from `pailfs keep`, or from a service manager.
+
+    Another program starts them: a child of this one would close what this one has open in the mount, and wait for it."""
+
+    def __init__(self, store, prefix, work, *options):
+        super().__init__(store, prefix, work, *options)
+        self.work, self.keeper = work, None
+
+    def start(self, stop=None, check=True):
+        if "keeper=systemd" not in self.options:
+            self.keeper = subprocess.Popen([PAILFS, "keep", str(self.work / "keeper")])
+            self.options.append(f"keeper={self.work / 'keeper'}")
+        program = os.path.join(os.path.dirname(__file__), "../MountTests/programs/kept.py")
+        mount = [PAILFS, "mount", f"{self.scheme}://{self.store.bucket}/{self.prefix}", str(self.path), "-f", "-o", ",".join(self.options)]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, program, "manage", str(self.work / "notify"), *mount], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=log, text=True, env=dict(os.environ, **self.variables))
+        self.ask("start", "ready")
+
+    def ask(self, act, expected):
+        self.process.stdin.write(act + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().strip()
+        if answer != expected:
+            raise AssertionError(f"{act}: {answer}; {self.tail()}")
+
+    def die(self):
+        self.ask("kill", "ended -9")
+        self.ask("start", "ready")
+
+    def unmount(self):
+        self.process.stdin.write("wait\n\n")
+        self.process.stdin.flush()
+        return super().unmount()
+
+    def leave(self):
+        super().leave()
+        if self.keeper:
+            self.keeper.terminate()
+            self.keeper.wait(DEADLINE)
 
 
 class Shared:
@@ -105,7 +154,7 @@ def case(dies):
         deaths = 0
         while dies and time.monotonic() < shared.end - 3:
             time.sleep(3)
-            mount.kill_worker()
+            mount.die()
             deaths += 1
         for thread in threads:
             thread.join()
@@ -121,17 +170,13 @@ def case(dies):
     return body
 
 
-class ServedBench(Bench):
-    mount_type = ServedMount
-
-
 def main(names):
-    bench = ServedBench()
-    for durability in ("remote", "local"):
-        for dies in (False, True):
-            name = f"{durability}{', killed' if dies else ''}"
-            if not names or name in names:
-                bench.case(name, case(dies), f"durable={durability}")
+    bench = Bench()
+    for durability, keeper in (("remote", ["keeper=systemd"]), ("local", [])):
+        for end, kind, options in (("", ServedMount, []), (", killed", ServedMount, []), (", all killed", KeptMount, keeper)):
+            if not names or durability + end in names:
+                bench.mount_type = kind
+                bench.case(durability + end, case(bool(end)), f"durable={durability}", *options)
     return bench.end()
 
 
