@@ -68,7 +68,7 @@ int linux_local_connect(const char *directory, const char *name) {
     return made;
 }
 
-int linux_loopback_listen(const char *address, uint16_t port, int backlog) {
+int linux_port_listen(const char *address, uint16_t port, int backlog) {
     union {
         struct sockaddr any;
         struct sockaddr_in four;

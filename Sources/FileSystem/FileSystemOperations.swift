@@ -86,12 +86,12 @@ package protocol FileSystemOperations: Sendable {
 
     /// Commits everything that is not committed. Called after the last kernel request. Returns the files that could not be
     /// stored, and those that are not stored at `end`, a time of `TimeSource.uptime`.
-    func shutDown(by end: Duration?) async -> [UnstoredFile]
+    func shutDown(by end: @escaping @Sendable () -> Duration?) async -> [UnstoredFile]
 }
 
 extension FileSystemOperations {
     /// Commits everything, however long that takes.
-    package func shutDown() async -> [UnstoredFile] { await shutDown(by: nil) }
+    package func shutDown() async -> [UnstoredFile] { await shutDown { nil } }
 }
 
 /// A call's answer: now, or by work that may wait.

@@ -63,7 +63,7 @@ package final class FuseSession: Sendable {
     /// How long programs may still use the files they have open after `end` was called.
     private static let grace = Duration.seconds(2)
     /// How long a mount that cannot be unmounted here must have no open file and no request to count as unused.
-    private static let idleness = Duration.seconds(2)
+    package static let idleness = Duration.seconds(2)
     /// How long requests under way may take before the next process repeats them.
     private static let settlement = Duration.seconds(5)
     /// How the service of a mount ended.
@@ -124,10 +124,11 @@ package final class FuseSession: Sendable {
         // Detaches before the drain, which may take long: by then another process may have mounted there, even with the same
         // device number, which the kernel reuses.
         detachAfterLoop(hasFailed: hasFailed)
-        bridge.pending.drain()
+        let isDrained = bridge.pending.drain(orUntil: { [self] in mustEndNow })
         held?.release()
         invalidator.detach()
-        fuse_session_destroy(session)
+        // Requests that are not answered when the mount must end still use the session, and end with the process.
+        if isDrained { fuse_session_destroy(session) }
         logger.info("unmounted", metadata: ["mountpoint": "\(mountpoint.path)"])
         return .unmounted(shutDown(whileStoring))
     }
@@ -187,6 +188,8 @@ package final class FuseSession: Sendable {
 
     /// Sets the time, on the clock of `TimeSource.uptime`, at which files that are not stored are left to the next process.
     package func mustEnd(by end: Duration) { state.withLock { $0.end = end } }
+
+    private var mustEndNow: Bool { state.withLock { $0.end }.map { bridge.time.uptime() >= $0 } ?? false }
 
     /// Ends the mount: no new files can be opened, and after a short grace no request is served any more. Returns at once.
     package func end() {
@@ -367,7 +370,7 @@ package final class FuseSession: Sendable {
 
     private func detachAndStop() {
         detach()
-        // A program may keep a file or a directory open. A mount that was handed in cannot be detached: waiting keeps nothing away.
+        // A program may keep a file open. A mount that was handed in cannot be detached, and gets new requests while this waits.
         if mountpoint.isHanded || !loopEnded.wait(for: Self.grace) { stopLoop() }
     }
 
@@ -385,9 +388,9 @@ package final class FuseSession: Sendable {
             let files = Mutex<[UnstoredFile]>([])
         }
         let result = Answer()
-        let end = state.withLock { $0.end }
-        pool.start { [fileSystem] in
-            let files = await fileSystem.shutDown(by: end)
+        pool.start { [self] in
+            // A signal may set the end while files are being stored.
+            let files = await fileSystem.shutDown { [self] in state.withLock { $0.end } }
             result.files.withLock { $0 = files }
             done.signal()
         }

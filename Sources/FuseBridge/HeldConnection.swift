@@ -137,6 +137,7 @@ package struct HeldConnection: @unchecked Sendable {
             status = linux_held_answer_init(descriptor)
         }
         if status == -EALREADY { return false }
+        guard status != -ENODEV else { throw FuseError("the mount is gone already; mount again") }
         guard status == 0 else {
             throw FuseError("the kernel and libfuse cannot agree on a protocol: \(text(ofErrno: -status))")
         }

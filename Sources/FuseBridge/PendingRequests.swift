@@ -71,16 +71,20 @@ final class PendingRequests: Sendable {
         if !isEmpty { _ = drained.wait(for: duration) }
     }
 
-    /// Cancels the requests that only read and waits until every request is replied to. No request may arrive any more.
-    func drain() {
+    /// Cancels the requests that only read and waits until every request is replied to, or until `isOver`, which is asked ten
+    /// times a second; false then. No request may arrive any more.
+    func drain(orUntil isOver: () -> Bool) -> Bool {
         let drained = Semaphore()
         let (readers, isEmpty) = table.withLock { table in
             table.state.drained = drained
             return (table.state.waiting.values.filter(\.onlyReads), table.state.active == 0)
         }
-        if isEmpty { return }
+        if isEmpty { return true }
         for reader in readers { reader.cancel() }
-        drained.wait()
+        while !drained.wait(for: .milliseconds(100)) {
+            if isOver() { return false }
+        }
+        return true
     }
 }
 

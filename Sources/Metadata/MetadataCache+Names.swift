@@ -258,7 +258,7 @@ extension MetadataCache {
         var until = listedAt.map { $0 > stale ? clock.absentUntil($0) : .min } ?? .min
         if let tombstone = try Tombstone.find(connection, parent: parent, component: component) {
             if tombstone.ours == pendingChange { return .max }
-            if tombstone.removedAt > stale { until = max(until, clock.until(tombstone.removedAt)) }
+            if tombstone.removedAt > stale { until = max(until, clock.absentUntil(tombstone.removedAt)) }
         }
         return until
     }

@@ -4,16 +4,17 @@ import Synchronization
 /// Every bucket of an account as one store: the first component of a key is the name of a bucket.
 ///
 /// The key `bucket/` stands for a bucket and exists as long as the account lists it. Where `capabilities.newBuckets` is set, a put
-/// of the key on the condition that it is absent creates the bucket, and a delete deletes it. It cannot be written otherwise. A bucket's store is made at the first request to the bucket and kept for the life of this store. Locks: the
-/// table of stores is behind a mutex, a leaf.
+/// of the key on the condition that it is absent creates the bucket, and a delete deletes it. It cannot be written otherwise. A
+/// bucket's store is made at the first request to the bucket and kept for the life of this store. Locks: the table of stores is
+/// behind a mutex, a leaf.
 package final class AccountStore: ObjectStore {
     package typealias Opener = @Sendable (BucketEntry) throws(ObjectStoreError) -> any ObjectStore
 
     package let capabilities: Capabilities
     private let directory: any BucketDirectory
-    private let open: Opener
+    let open: Opener
     /// The buckets that have a store, each with its region where the account's listing has that.
-    private let opened = Mutex<[String: OtherBucket]>([:])
+    let opened = Mutex<[String: OtherBucket]>([:])
 
     /// `capabilities` are those of the account's buckets; `open` makes the store of one, without a request. With `newBuckets`
     /// buckets can be created and deleted.
@@ -32,7 +33,7 @@ package final class AccountStore: ObjectStore {
     }
 
     /// A key's bucket, and the key in that bucket; empty for the bucket itself.
-    private struct Place {
+    struct Place {
         let bucket: String
         let rest: ByteString
 
@@ -44,7 +45,7 @@ package final class AccountStore: ObjectStore {
         }
     }
 
-    private static func up(_ bytes: ByteString, _ bucket: String) -> ByteString { ByteString(bucket + "/") + bytes }
+    static func up(_ bytes: ByteString, _ bucket: String) -> ByteString { ByteString(bucket + "/") + bytes }
 
     /// The buckets by name in byte order.
     private func buckets() async throws(ObjectStoreError) -> [BucketEntry] {
@@ -55,7 +56,7 @@ package final class AccountStore: ObjectStore {
         try await buckets().first { $0.name == name }
     }
 
-    private func store(of bucket: String) async throws(ObjectStoreError) -> any ObjectStore {
+    func store(of bucket: String) async throws(ObjectStoreError) -> any ObjectStore {
         try await self.bucket(bucket).store
     }
 
@@ -74,7 +75,7 @@ package final class AccountStore: ObjectStore {
     }
 
     /// Calls the store of the key's bucket; its errors get the key with the bucket's name.
-    private func at<Answer>(
+    func at<Answer>(
         _ key: ObjectKey, _ operation: ObjectStoreError.Operation,
         _ act: (any ObjectStore, ObjectKey) async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
@@ -83,30 +84,16 @@ package final class AccountStore: ObjectStore {
         do { return try await act(store, ObjectKey(place.rest)) } catch { throw Self.up(error, place.bucket) }
     }
 
-    private static func up(_ error: ObjectStoreError, _ bucket: String) -> ObjectStoreError {
+    static func up(_ error: ObjectStoreError, _ bucket: String) -> ObjectStoreError {
         var error = error
         error.key = error.key.map { ObjectKey(up($0.bytes, bucket)) }
         return error
     }
 
-    private static let bucketETag = ETag("bucket")
+    /// That of an empty object: whether a bucket was created although the answer is lost is asked like that of any put.
+    private static let bucketETag = ETag("d41d8cd98f00b204e9800998ecf8427e")
 
-    /// The bucket that a key of the form `bucket/` stands for, as a store that may not exist yet; nil for any other key, and where
-    /// buckets cannot change.
-    private func changeable(
-        _ key: ObjectKey, _ operation: ObjectStoreError.Operation
-    ) throws(ObjectStoreError) -> (name: String, bucket: any ChangeableBucket)? {
-        guard let rule = capabilities.newBuckets, let place = Place(key.bytes), place.rest.isEmpty else { return nil }
-        if operation == .put, let problem = rule.problem(place.bucket) {
-            throw ObjectStoreError(.invalidRequest, operation, key: key, code: "InvalidBucketName", message: problem)
-        }
-        guard let bucket = try open(BucketEntry(name: place.bucket)) as? any ChangeableBucket else {
-            throw .lacking(operation, key, "creating and deleting buckets")
-        }
-        return (place.bucket, bucket)
-    }
-
-    private static func bucketsAreFixed(
+    static func bucketsAreFixed(
         _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) -> ObjectStoreError {
         ObjectStoreError(
@@ -117,7 +104,7 @@ package final class AccountStore: ObjectStore {
     }
 
     /// The copy source as the store of `key`'s bucket takes it.
-    private func source(
+    func source(
         _ source: CopySource, for key: ObjectKey, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) -> CopySource {
         guard let place = Place(source.key.bytes), !place.rest.isEmpty else {
@@ -230,10 +217,7 @@ extension AccountStore {
     }
 
     package func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer {
-        if request.condition == .absent, let (name, bucket) = try changeable(request.key, .put) {
-            do { try await bucket.createBucket() } catch { throw Self.up(error, name) }
-            return PutAnswer(etag: Self.bucketETag)
-        }
+        if request.condition == .absent, try await create(request.key) { return PutAnswer(etag: Self.bucketETag) }
         return try await at(request.key, .put) { store, key throws(ObjectStoreError) in
             try await store.put(request.at(key), body: body)
         }
@@ -247,13 +231,7 @@ extension AccountStore {
     }
 
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
-        if ifMatch == nil, let (name, _) = try changeable(key, .delete) {
-            let store = try await store(of: name)
-            guard let bucket = store as? any ChangeableBucket else { throw Self.bucketsAreFixed(.delete, key) }
-            do { try await bucket.deleteBucket() } catch { throw Self.up(error, name) }
-            opened.withLock { $0[name] = nil }
-            return
-        }
+        if ifMatch == nil, try await remove(key) { return }
         try await at(key, .delete) { store, key throws(ObjectStoreError) in
             try await store.delete(key, ifMatch: ifMatch)
         }
@@ -366,91 +344,15 @@ extension AccountStore {
     }
 }
 
-// MARK: Properties
-
-extension AccountStore {
-    package func accessControl(of key: ObjectKey) async throws(ObjectStoreError) -> AccessControl {
-        try await at(key, .accessControl) { store, key throws(ObjectStoreError) in
-            try await store.accessControl(of: key)
-        }
-    }
-
-    package func setAccessControl(of key: ObjectKey, to access: AccessControl) async throws(ObjectStoreError) {
-        try await at(key, .setAccessControl) { store, key throws(ObjectStoreError) in
-            try await store.setAccessControl(of: key, to: access)
-        }
-    }
-
-    package func tags(of key: ObjectKey) async throws(ObjectStoreError) -> [String: String] {
-        try await at(key, .tags) { store, key throws(ObjectStoreError) in try await store.tags(of: key) }
-    }
-
-    package func setTags(of key: ObjectKey, to tags: [String: String]) async throws(ObjectStoreError) {
-        try await at(key, .setTags) { store, key throws(ObjectStoreError) in try await store.setTags(of: key, to: tags)
-        }
-    }
-
-    package func setStorageClass(
-        of key: ObjectKey, to storageClass: String, ifMatch: ETag?
-    ) async throws(ObjectStoreError) -> PutAnswer {
-        try await at(key, .setStorageClass) { store, key throws(ObjectStoreError) in
-            try await store.setStorageClass(of: key, to: storageClass, ifMatch: ifMatch)
-        }
-    }
-
-    package func restore(_ key: ObjectKey, _ request: RestoreRequest) async throws(ObjectStoreError) {
-        try await at(key, .restore) { store, key throws(ObjectStoreError) in try await store.restore(key, request) }
-    }
-
-    package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
-        let source = try await source(request.source, for: request.key, .move)
-        guard source.bucket == nil else { throw .lacking(.move, request.key, "moves from one bucket to another") }
-        return try await at(request.key, .move) { store, key throws(ObjectStoreError) in
-            try await store.move(request.at(key, from: source))
-        }
-    }
-
-    package func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer {
-        guard let place = Place(target), place.bucket == Place(request.key.bytes)?.bucket else {
-            throw ObjectStoreError.lacking(.putSymlink, request.key, "links from one bucket to another")
-        }
-        return try await at(request.key, .putSymlink) { store, key throws(ObjectStoreError) in
-            try await store.putSymlink(request.at(key), target: place.rest)
-        }
-    }
-
-    package func link(at whole: ObjectKey) async throws(ObjectStoreError) -> StoredLink {
-        try await at(whole, .symlinkTarget) { store, key throws(ObjectStoreError) in
-            var link = try await store.link(at: key)
-            if let place = Place(whole.bytes) { link.target = Self.up(link.target, place.bucket) }
-            return link
-        }
-    }
-
-    package func preflight(
-        _ key: ObjectKey, _ request: PreflightRequest
-    ) async throws(ObjectStoreError) -> [PreflightHeader] {
-        try await at(key, .preflight) { store, key throws(ObjectStoreError) in
-            try await store.preflight(key, request)
-        }
-    }
-
-    package func crossOriginRules(for key: ObjectKey) async throws(ObjectStoreError) -> [CrossOriginRule] {
-        try await at(key, .preflight) { store, key throws(ObjectStoreError) in
-            try await store.crossOriginRules(for: key)
-        }
-    }
-}
-
 extension ObjectKey {
     /// The key without its first component.
-    fileprivate var withoutBucket: ObjectKey {
+    var withoutBucket: ObjectKey {
         ObjectKey(bytes.dropFirst((bytes.bytes.firstIndex(of: UInt8(ascii: "/")) ?? -1) + 1))
     }
 }
 
 extension PutRequest {
-    fileprivate func at(_ key: ObjectKey) -> PutRequest {
+    func at(_ key: ObjectKey) -> PutRequest {
         var request = self
         request.key = key
         request.keeping = keeping.map(\.withoutBucket)
@@ -459,7 +361,7 @@ extension PutRequest {
 }
 
 extension CopyRequest {
-    fileprivate func at(_ key: ObjectKey, from source: CopySource) -> CopyRequest {
+    func at(_ key: ObjectKey, from source: CopySource) -> CopyRequest {
         var request = self
         (request.key, request.source) = (key, source)
         request.keeping = keeping.map(\.withoutBucket)

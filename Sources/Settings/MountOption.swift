@@ -123,12 +123,13 @@ package struct MountOption: Sendable {
     }
 
     /// The address of a service for programs of this machine alone.
-    static func place(_ name: String, _ field: Field<LocalPlace?>, _ help: String) -> MountOption {
+    static func place(_ name: String, _ field: Field<MetricsPlace?>, _ help: String) -> MountOption {
         MountOption(name, "place", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
-            guard let place = LocalPlace(text) else {
+            guard let place = MetricsPlace(text) else {
                 throw .badValue(
                     name: name, value: text,
-                    expected: "a path with a slash, or a local port such as 127.0.0.1:9464")
+                    expected: "a path with a slash, a local port such as 127.0.0.1:9464, or all:9464 for other machines"
+                )
             }
             settings[keyPath: field] = place
         }
@@ -296,7 +297,6 @@ package struct MountOption: Sendable {
         MountOption(name, nil, default: nil, help: help) { (name, text, settings) throws(SettingsError) in
             settings.kernelFlags.removeAll { $0 == name }
             guard try yesOrNo(name, text) else { return }
-            settings.allowOther = true
             settings.kernelFlags.append(name)
         }
     }
@@ -307,6 +307,15 @@ package struct MountOption: Sendable {
             (name, text, _) throws(SettingsError) in
             guard values.contains(text.lowercased()) else {
                 throw .otherProgram(name: "\(name)=\(text)", remedy: remedy)
+            }
+        }
+    }
+
+    /// A flag of another program for what pailfs does in any case, which cannot be switched off.
+    static func always(_ name: String) -> MountOption {
+        MountOption(name, nil, default: nil, help: "", isListed: false) { (name, text, _) throws(SettingsError) in
+            guard !["no", "false", "0", "off"].contains(text.lowercased()) else {
+                throw .otherProgram(name: "\(name)=\(text)", remedy: "leave it out: pailfs does this in any case")
             }
         }
     }

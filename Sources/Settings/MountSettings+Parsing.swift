@@ -79,7 +79,7 @@ extension MountSettings {
 
     /// Long options that belong to the command itself.
     private static let otherLongOptions: Set<String> = [
-        "help", "version", "help-hidden", "foreground", "fuse-socket", "fuse-socket-wait",
+        "help", "version", "help-hidden", "foreground", "fuse-socket", "fuse-socket-wait", "fluid",
     ]
 
     private static func escaped(_ item: String) -> String {

@@ -104,7 +104,7 @@ package struct MountSettings: Sendable, Hashable {
     package var logFile: String?
     package var logLevel = LogLevel.info
     package var logFormat = LogFormat.text
-    package var metrics: LocalPlace?
+    package var metrics: MetricsPlace?
 
     /// Flags of mount(8) that the kernel enforces.
     package var kernelFlags: [String] = []
@@ -137,6 +137,9 @@ package struct MountSettings: Sendable, Hashable {
             do { try option.set(text, in: &self) } catch { fatalError("the default of \(option.name): \(error)") }
         }
     }
+
+    /// Whether the kernel is to admit users other than the one that mounts.
+    package var admitsOthers: Bool { allowOther || kernelFlags.contains("allow_root") }
 
     /// Whether a holder holds the mount.
     package var restarts: Bool { restart == .yes }

@@ -34,8 +34,8 @@ package enum OptionTable {
                 + "read the file."),
         .rootOnly(
             "allow_root",
-            "Allow root to use the mount of another user, as allow_other does, and no other users. It counts where both "
-                + "are given."),
+            "Allow root to use the mount of another user, as allow_other does. Other users cannot open anything, but may see "
+                + "names and attributes that the kernel has. It counts where both are given."),
         .duration(
             "ttl", \.ttl, in: .zero ... .seconds(365 * 86400), default: "1m",
             "How long pailfs uses what it knows of the bucket before it checks again. 0 checks every time."
@@ -52,11 +52,12 @@ package enum OptionTable {
             "Names that the mount hides and does not let programs make; may be given several times. * stands for any text "
                 + "without a slash, ** for any text, ? and [a-z] for one character. A pattern with a slash is for paths from "
                 + "the top of the mount, others are for names anywhere; a slash at the end is for directories only. Of "
-                + "include and exclude the first pattern that fits counts."),
+                + "include and exclude the first pattern that fits counts. What is below a hidden directory is hidden as "
+                + "well, and so are conflict files that a pattern fits."),
         .pattern(
             "include", isIncluded: true,
             "Names that the mount shows although a later exclude fits them. Without any exclude, files that no include fits "
-                + "are hidden."),
+                + "are hidden. include=*/ shows directories that exclude=* would hide."),
         .size(
             "max-size", \.largestFile, in: 1...1 << 50, otherwise: "the store's limit",
             "Length that no program can make a file exceed (EFBIG). Longer objects in the bucket are read as usual."),
@@ -83,7 +84,8 @@ package enum OptionTable {
         .place(
             "metrics", \.metrics,
             "Where the mount serves its figures over HTTP in the text format of Prometheus. A path with a slash is "
-                + "a socket; 127.0.0.1:9464 or [::1]:9464 is a port for this machine alone."),
+                + "a socket; 127.0.0.1:9464 or [::1]:9464 is a port for this machine alone; all:9464 is one for every machine, "
+                + "which needs no password."),
     ]
 
     private static let cache: [MountOption] = [

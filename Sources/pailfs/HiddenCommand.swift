@@ -1,5 +1,6 @@
 import ArgumentParser
 import CLinux
+import FuseBridge
 import Glibc
 
 /// Lists the keys of a mounted directory that have no name there: with `names=raw` some have none.
@@ -13,6 +14,9 @@ struct HiddenCommand: ParsableCommand {
     @Argument(help: "A directory of a mount.") var directory: String
 
     mutating func run() throws {
+        guard !HandedConnection.isName(directory) else {
+            throw CommandError("\(directory) is not a directory; name a path where the mount is seen")
+        }
         // No attribute value is longer (XATTR_SIZE_MAX).
         var value = [UInt8](repeating: 0, count: 65536)
         let count = getxattr(directory, "user.pailfs.hidden", &value, value.count)

@@ -75,8 +75,16 @@ struct MountCommand: ParsableCommand {
     var fuseSocket: String?
     @Option(help: ArgumentHelp("How long to wait at the socket. Default: 2m.", valueName: "duration"))
     var fuseSocketWait: String?
+    @Option(help: ArgumentHelp("Serve the mounts that Fluid describes in this file.", valueName: "file"))
+    var fluid: String?
 
     func validate() throws {
+        if fluid != nil {
+            guard url == nil, fuseSocket == nil else {
+                throw ValidationError("--fluid names the mounts; leave out URL, mountpoint and --fuse-socket")
+            }
+            return
+        }
         if fuseSocket == nil {
             if url == nil { throw ValidationError("the argument <url> is missing") }
             if mountpoint == nil { throw ValidationError("the argument <mountpoint> is missing") }
@@ -90,6 +98,10 @@ struct MountCommand: ParsableCommand {
     }
 
     mutating func run() throws {
+        if let fluid {
+            var mounts = try FluidMounts(fluid, options: options)
+            Glibc.exit(mounts.run())
+        }
         if let mountpoint, Remounting.isAsked(options) { return try Remounting.run(mountpoint, options) }
         let handed: HandedMount
         if let fuseSocket {
@@ -107,6 +119,7 @@ struct MountCommand: ParsableCommand {
         for name in MountRequest.keptVariables {
             if let text = request.environment[name] { setenv(name, text, 1) } else { unsetenv(name) }
         }
+        try MemoryLimit.requireEnough()
         let keeper = try MountKeeper(for: request, foreground: foreground)
         if foreground, request.settings.restarts {
             Glibc.exit(Holder.run(request.words, foreground: true, handed: request.handed, keeper: keeper))

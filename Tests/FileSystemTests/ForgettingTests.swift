@@ -88,6 +88,19 @@ import Testing
         #expect(try await tree.names("d") == expected)
     }
 
+    /// A listing that waits for its reader continues when the reader has seen pages of names that the mount hides.
+    @Test(.rule("filter")) func aDirectoryThatDoesNotFitIsReadPastHiddenNames() async throws {
+        var capabilities = Capabilities()
+        capabilities.limits.filter = KeyFilter([try #require(KeyFilter.Rule("*.tmp", isIncluded: false))])
+        let tree = try MountedTree(capabilities: capabilities, ttl: .seconds(3600))
+        let shown = (0..<100).map { "a\(100 + $0)" } + ["z"]
+        for name in shown + (0..<6000).map({ "m\(1000 + $0).tmp" }) {
+            tree.store.setObject(ObjectKey("d/\(name)"), [1])
+        }
+        tree.rooms.metadata.limit = 1
+        #expect(try await tree.names("d") == shown)
+    }
+
     @Test func aDirectoryIsReadWhole() async throws {
         let tree = try await tree()
         let expected = Self.names.sorted()

@@ -90,6 +90,33 @@ extension RealMounts {
         }
 
         @Test(.timeLimit(.minutes(5)))
+        func figuresForOtherMachinesAreServedOnEveryAddress() async throws {
+            try await withStore { world, _ in
+                let port = unusedPorts(1)[0]
+                try await world.mount(["metrics=all:\(port)"])
+                for address in ["127.0.0.1", "127.0.0.2"] {
+                    try await world.sh("curl -sS --fail http://\(address):\(port)/ | grep -q '^pailfs_open_files 0$'")
+                }
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
+        func aLogOfJSONGoesToStandardOutput() async throws {
+            try await withStore { world, _ in
+                let options = world.options(["log-format=json"]).replacingOccurrences(
+                    of: "log=\(world.logPath)", with: "log=/dev/stdout")
+                try await world.sh(
+                    """
+                    cd $T; "\(Programs.pailfs)" mount \(world.bucket.url) $M -f -o \(options) >$T/lines & served=$!
+                    until mountpoint -q $M; do sleep 0.01; done
+                    umount $M; wait $served
+                    "$PYTHON" -c 'import json; lines = [json.loads(line) for line in open("lines")]; print(lines)
+                    assert [line["message"] for line in lines] == ["mounted", "unmounted"]'
+                    """)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
         func optionsChangeWhileMountedAndStayChangedForTheNextProcess() async throws {
             try await withMount("ttl=1h") { world, _ in
                 nonisolated(nonsending) func set(_ options: String...) async throws -> Outcome {

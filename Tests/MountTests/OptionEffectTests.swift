@@ -154,6 +154,9 @@ extension OptionEffect {
                     ! LC_ALL=C cp $T/long copy 2>$T/refused; grep -q 'File too large' $T/refused
                     ! LC_ALL=C cp long copy2 2>$T/refused; grep -q 'File too large' $T/refused
                     ! truncate -s 1048577 whole
+                    truncate -s 1500000 long
+                    printf x | dd of=long bs=1 seek=1200000 conv=notrunc status=none
+                    ! truncate -s 1500001 long
                     mv long moved
                     """)
             }
@@ -177,6 +180,18 @@ extension OptionEffect {
                         ! LC_ALL=C touch file 2>$T/refused; grep -q 'not permitted' $T/refused
                         ! LC_ALL=C mv \(new) renamed-bucket 2>$T/refused; grep -q 'not permitted' $T/refused
                         """)
+                    // A request whose answer is lost has done what it says.
+                    if provider == .s3 {
+                        try await account.sh(
+                            """
+                            faults() { curl -sS --fail -T - \(world.bucket.endpoint)/_pailstore/faults <<<"$1"; }
+                            faults op=CreateBucket,count=1,kind=lost-reply
+                            mkdir another-bucket
+                            faults op=DeleteBucket,count=1,kind=lost-reply
+                            rmdir another-bucket
+                            ! test -e another-bucket
+                            """)
+                    }
                     try await account.unmount()
                     try await account.mount(["buckets=change"], cache: "another")
                     try await account.sh(

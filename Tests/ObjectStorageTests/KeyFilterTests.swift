@@ -46,6 +46,14 @@ import Testing
         #expect(!hides(filter, "d", isDirectory: nil))
     }
 
+    @Test func whatIsBelowAHiddenDirectoryIsShownWithItOnly() throws {
+        let all = try filter("+*.txt", "-*")
+        #expect(hides(all, "d", isDirectory: true))
+        let withDirectories = try filter("+*.txt", "+*/", "-*")
+        #expect(!hides(withDirectories, "d", isDirectory: true) && !hides(withDirectories, "d/a.txt"))
+        #expect(hides(withDirectories, "d/a.jpg"))
+    }
+
     @Test(arguments: ["", "/", "[a-", "a\\"]) func aPatternWithAnErrorIsNone(_ text: String) {
         #expect(KeyFilter.Rule(text, isIncluded: true) == nil)
     }

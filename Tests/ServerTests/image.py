@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """usage: image.py: makes the container image of scripts/image from the programs in PAILFS_BIN's folder, and runs it with runc:
 what is in it, what the POSIX checks see in a mount of the container, that a killed worker is replaced there, and that a signal ends
-it in order.
+it in order; that an ordinary user without a capability serves a descriptor that was handed in; and that a mount with a keeper outlives
+its container.
 
 Needs root, umoci and runc."""
 
+import ctypes
 import json
 import os
 import pathlib
@@ -43,7 +45,8 @@ class Container:
         run("umoci", "unpack", "--image", f"{layout}:{tag}", self.bundle)
         self.process = None
 
-    def start(self, *arguments, privileged=False):
+    def start(self, *arguments, privileged=False, binds=(), descriptor=None):
+        """`binds` are folders of this machine and where the container has them; `descriptor` is its number 3."""
         path = self.bundle / "config.json"
         config = json.loads(path.read_text())
         process = config["process"]
@@ -60,11 +63,26 @@ class Container:
             device = {"type": "c", "major": os.major(fuse), "minor": os.minor(fuse)}
             config["linux"]["devices"] = [{**device, "path": "/dev/fuse", "fileMode": 0o666}]
             config["linux"]["resources"]["devices"].append({**device, "allow": True, "access": "rwm"})
+        if descriptor is not None:
+            process["capabilities"] = {kind: [] for kind in process["capabilities"]}
+        # What is mounted in a shared folder is seen on this machine, and stays when the container goes.
+        config["linux"]["rootfsPropagation"] = "rshared" if binds else "rprivate"
+        config["mounts"] += [{"destination": there, "type": "bind", "source": str(here), "options": ["rbind", "rshared"]}
+                             for here, there in binds]
         path.write_text(json.dumps(config))
         self.log = self.bundle.with_suffix(".log")
+        command = ["runc", "run", "--bundle", str(self.bundle), *(["--preserve-fds", "1"] if descriptor else []), self.name]
+
+        def pass_on():
+            os.dup2(descriptor, 3)
+
         self.process = subprocess.Popen(
-            ["runc", "run", "--bundle", str(self.bundle), self.name], stdin=subprocess.DEVNULL, stdout=self.log.open("wb"),
-            stderr=subprocess.STDOUT)
+            command, stdin=subprocess.DEVNULL, stdout=self.log.open("wb"), stderr=subprocess.STDOUT,
+            pass_fds=(3,) if descriptor else (), preexec_fn=pass_on if descriptor else None)
+
+    def kill(self):
+        run("runc", "kill", self.name, "KILL")
+        self.process.wait(60)
 
     def root(self):
         """Its root as this machine's root sees it."""
@@ -143,6 +161,99 @@ def mounts_and_ends_in_order(layout, tag, work):
         store.process.wait(60)
 
 
+def mounted(place):
+    """A mount that this program makes, and whose descriptor it hands to another."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    device = os.open("/dev/fuse", os.O_RDWR)
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
+    check("mount(2)", libc.mount(b"handed", str(place).encode(), b"fuse", 0, options.encode()) == 0, ctypes.get_errno())
+    return device
+
+
+def serves_a_descriptor_without_privileges(layout, tag, work):
+    store = Store(work)
+    container = Container(layout, tag, work, "handed")
+    place = work / "place"
+    place.mkdir()
+    device = mounted(place)
+    checks = 0
+    try:
+        options = f"endpoint={store.endpoint},region=us-east-1,path-style,cache-dir=/tmp/cache,uid=0,gid=0"
+        container.start("mount", "--foreground", "s3://pail/handed", "/dev/fd/3", "-o", options, descriptor=device)
+        os.close(device)
+        for act in posix_checks.CHECKS:
+            at = place / act.__name__
+            at.mkdir()
+            act(at)
+            checks += 1
+        (place / "last").write_bytes(b"words")
+        run("umount", place)
+        check("an unmount by the owner ends it with 0", container.process.wait(60) == 0, container.log.read_text()[-2000:])
+        check("all is in the bucket", store.objects("handed")["last"] == b"words")
+        return checks + 2
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], capture_output=True)
+        container.end()
+        store.process.terminate()
+        store.process.wait(60)
+
+
+def outlives_its_container(layout, tag, work):
+    store = Store(work)
+    folders = {name: work / f"kept-{name}" for name in ("mount", "keeper", "cache")}
+    for folder in folders.values():
+        folder.mkdir()
+        run("mount", "--bind", folder, folder)
+        run("mount", "--make-shared", folder)
+    place = folders["mount"] / "bucket"
+    place.mkdir()
+    binds = [(folders["mount"], "/mnt"), (folders["keeper"], "/keeper"), (folders["cache"], "/cache")]
+    containers = [Container(layout, tag, work, f"kept{number}") for number in range(5)]
+    options = f"endpoint={store.endpoint},region=us-east-1,path-style,cache-dir=/cache,keeper=/keeper/socket"
+    use = pathlib.Path(__file__).parents[1] / "MountTests/programs/kept.py"
+    expected = ""
+
+    def say(word):
+        nonlocal expected
+        expected += word
+        user.stdin.write(word + "\n")
+        user.stdin.flush()
+
+    try:
+        containers[0].start("keep", "/keeper/socket", privileged=True, binds=binds[1:2])
+        user = None
+        for number, container in enumerate(containers[1:]):
+            if number > 0:
+                containers[number].kill()
+                # The program writes while nothing serves the mount.
+                say(f"without {number}, ")
+            container.start("mount", "--foreground", "s3://pail/kept", "/mnt/bucket", "-o", options, privileged=True, binds=binds)
+            words = " info mounted " if number == 0 else " info the new worker serves the mount "
+            wait_for("the mount", lambda: words in container.log.read_text())
+            if number == 0:
+                user = subprocess.Popen([sys.executable, str(use), "use", str(place / "file")], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            else:
+                check("the call of before is answered", user.stdout.readline() == expected + "\n")
+            say(f"container {number}, ")
+            heard = user.stdout.readline()
+            check("the program goes on", heard == expected + "\n", heard)
+        user.stdin.write("\n")
+        user.stdin.flush()
+        check("the program ends", user.wait(60) == 0)
+        run("umount", place)
+        check("the unmount ends it with 0", containers[-1].process.wait(60) == 0, containers[-1].log.read_text()[-2000:])
+        check("all is in the bucket", store.objects("kept")["file"].decode() == expected)
+        return 3 * len(containers) - 3
+    finally:
+        for container in reversed(containers):
+            container.end()
+        for folder in folders.values():
+            subprocess.run(["umount", "--recursive", "--lazy", str(folder)], capture_output=True)
+        store.process.terminate()
+        store.process.wait(60)
+
+
 def main():
     missing = [program for program in ("umoci", "runc") if shutil.which(program) is None]
     if missing or os.geteuid() != 0:
@@ -153,6 +264,8 @@ def main():
         layout, tag = same_bytes_and_small(work)
         nothing_else_is_in_it(layout, tag, work)
         passed = 6 + mounts_and_ends_in_order(layout, tag, work)
+        passed += serves_a_descriptor_without_privileges(layout, tag, work)
+        passed += outlives_its_container(layout, tag, work)
     print(f"{passed} passed, 0 failed", flush=True)
     return 0
 

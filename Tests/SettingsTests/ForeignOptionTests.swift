@@ -14,7 +14,7 @@ struct ForeignOptionTests {
         #expect(settings.endpoint == "https://s3.example" && settings.pathStyle && settings.acl == "private")
         #expect(settings.credentialsFile == "/etc/passwd-s3fs" && settings.cacheDirectory == "/var/cache/s3fs")
         #expect(settings.ttl == .seconds(300) && settings.negativeTTL == .seconds(3))
-        #expect(settings.allowOther && settings.kernelFlags == ["allow_root"])
+        #expect(settings.admitsOthers && settings.kernelFlags == ["allow_root"])
     }
 
     @Test(arguments: [
@@ -26,6 +26,8 @@ struct ForeignOptionTests {
         ("dbglevel=info", "dbglevel", "log-level=debug"), ("fsname=x", "fsname", "leave it out"),
         ("no_check_certificate", "no_check_certificate", "ca-file=FILE"),
         ("requester_pays", "requester_pays", "x-amz-request-payer"),
+        ("allow_delete=false", "allow_delete=false", "in any case"),
+        ("implicit_dirs=no", "implicit_dirs=no", "in any case"),
     ])
     func othersAreRefusedWithTheRemedy(_ list: String, _ name: String, _ remedy: String) throws {
         let error = #expect(throws: SettingsError.self) {
@@ -45,7 +47,7 @@ struct ForeignOptionTests {
 
     @Test func allowRootCanBeTakenBack() throws {
         let settings = try MountSettings(optionLists: ["allow_root,allow_root=no"], environment: [:])
-        #expect(settings.kernelFlags.isEmpty)
+        #expect(settings.kernelFlags.isEmpty && !settings.admitsOthers)
     }
 
     @Test func filtersKeepTheirOrder() throws {

@@ -149,17 +149,17 @@ struct OptionTests {
         #expect(settings.ttl == .seconds(5))
     }
 
-    @Test func figuresAreServedOnThisMachineOnly() throws {
+    @Test func figuresAreServedOnThisMachineOnlyUnlessOthersAreNamed() throws {
         for (text, shown) in [
             ("127.0.0.1:9464", "127.0.0.1:9464"), ("127.1.2.3:1", "127.1.2.3:1"), ("[::1]:9464", "[::1]:9464"),
-            ("localhost:80", "127.0.0.1:80"), ("/run/x", "/run/x"), ("./x", "./x"),
+            ("localhost:80", "127.0.0.1:80"), ("/run/x", "/run/x"), ("./x", "./x"), ("all:9464", "all:9464"),
         ] {
             let settings = try MountSettings(optionLists: ["metrics=\(text)"], environment: [:])
             #expect(settings.metrics?.description == shown)
         }
         for text in [
             "0.0.0.0:9464", "10.0.0.1:9464", "9464", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.01:9",
-            "127.0.0:1", "host:9464", "[::]:1", "/run/",
+            "127.0.0:1", "all", "all:0", "host:9464", "[::]:1", "/run/",
         ] {
             #expect(throws: SettingsError.self, "\(text)") {
                 try MountSettings(optionLists: ["metrics=\(text)"], environment: [:])

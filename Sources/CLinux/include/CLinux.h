@@ -129,7 +129,7 @@ int linux_local_listen(const char *directory, const char *name, int backlog);
 int linux_local_connect(const char *directory, const char *name);
 
 /// A listening TCP socket at a numeric address, whose port it shares with dead connections only. The descriptor or -errno.
-int linux_loopback_listen(const char *address, uint16_t port, int backlog);
+int linux_port_listen(const char *address, uint16_t port, int backlog);
 
 /// accept4(2), close-on-exec, again after interrupts. Returns the descriptor or -errno.
 int linux_local_accept(int socket);

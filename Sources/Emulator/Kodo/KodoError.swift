@@ -31,7 +31,7 @@ package struct KodoError: Error, Sendable, Equatable {
         switch error {
         case .noSuchBucket: self = .noSuchBucket
         case .bucketExists: self.init(614, "the bucket already exists")
-        case .bucketNotEmpty: self.init(403, "the bucket is not empty")
+        case .bucketNotEmpty: self.init(403, "drop non empty bucket is not allowed")
         case .noSuchKey: self = .noSuchFile
         case .noSuchUpload: self = .noSuchUpload
         case .conditionFailed, .overtaken: self = .exists

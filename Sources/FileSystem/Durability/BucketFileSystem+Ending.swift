@@ -12,7 +12,7 @@ extension BucketFileSystem {
     /// Called after the kernel's last request. Tries each file and job once more, until one has shown that the store is away, and
     /// returns what is not stored. Returns before all have ended if the store answered nothing and took no byte for
     /// `endingPatience`, or at `end`; the process must end then.
-    package func shutDown(by end: Duration?) async -> [UnstoredFile] {
+    package func shutDown(by end: @escaping @Sendable () -> Duration?) async -> [UnstoredFile] {
         uploads.stop()
         space.stop()
         let ending = Ending()
@@ -64,7 +64,7 @@ extension BucketFileSystem {
         return (unstored(failures) + jobs + recoverableFiles.unstored).sorted { $0.path < $1.path }
     }
 
-    private func giveUp(_ ending: Ending, by end: Duration?) async {
+    private func giveUp(_ ending: Ending, by end: @Sendable () -> Duration?) async {
         var reason = "the store does not answer"
         var (seen, since) = (progress, time.uptime())
         while true {
@@ -72,7 +72,7 @@ extension BucketFileSystem {
             let (current, now) = (progress, time.uptime())
             if current != seen { (seen, since) = (current, now) }
             if now - since >= endingPatience { break }
-            if let end, now >= end {
+            if let end = end(), now >= end {
                 reason = "the time to store it was over"
                 break
             }

@@ -208,7 +208,7 @@ extension BucketFileSystem {
         let place = Place(parent: parent, name: name)
         do {
             try requireWritable()
-            try requireShown(name, in: parent, isDirectory: false)
+            try requireShown(name, in: parent, isDirectory: false, for: "create")
             let key = try newKey(name, in: parent, kind: .file).key
             if !store.capabilities.keyRules.isUntried(key.bytes),
                 case .absent = try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }),

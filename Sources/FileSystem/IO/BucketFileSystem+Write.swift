@@ -81,12 +81,10 @@ extension BucketFileSystem {
         _ bytes: RawSpan, in file: ActiveFile, at offset: Int64?
     ) throws(FileSystemError) -> Int {
         let count = Int64(bytes.byteCount)
-        let limit = largestFile
         let draft = try draft(of: file)
         let place = offset ?? draft.staged.size
-        guard place >= 0, place <= limit - count else {
-            throw FileSystemError(.fileTooLarge, "the file would exceed the store's limit of \(limit) bytes")
-        }
+        guard place >= 0, place <= Int64.max - count else { throw tooLarge }
+        try requireRoom(to: place + count, in: draft.staged.size)
         if draft.commit.needsCommit(before: ByteRange(at: place, count: count)) { throw .onlyInUpload }
         let start: Int64
         do throws(StagingError) {
@@ -185,10 +183,7 @@ extension BucketFileSystem {
     @discardableResult
     func truncate(_ file: ActiveFile, to size: Int64) async throws(FileSystemError) -> Bool {
         guard size >= 0 else { throw FileSystemError(.invalid, "negative size") }
-        let limit = largestFile
-        guard size <= limit else {
-            throw FileSystemError(.fileTooLarge, "the file would exceed the store's limit of \(limit) bytes")
-        }
+        try requireRoom(to: size, in: file.attributes.size)
         return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
             let pass = try await enterToWrite(file, alone: true, emptying: size == 0)
             defer { leave(pass) }
@@ -201,6 +196,19 @@ extension BucketFileSystem {
             try setModified(of: draft.staged, to: file.attributes.mtime)
             return true
         }
+    }
+
+    /// Throws when a file of `size` bytes may not become so long.
+    private func requireRoom(to end: Int64, in size: Int64) throws(FileSystemError) {
+        guard end <= max(largestFile, size) else { throw tooLarge }
+    }
+
+    private var tooLarge: FileSystemError {
+        let limit = largestFile
+        let reason =
+            limit == store.capabilities.limits.largestFile
+            ? "max-size, \(limit) bytes" : "the store's limit of \(limit) bytes"
+        return FileSystemError(.fileTooLarge, "the file would exceed \(reason)")
     }
 
     /// Throws when bytes from `offset` on are only in an upload, which a change of them would spoil.
@@ -224,11 +232,8 @@ extension BucketFileSystem {
         return later { [self] () async throws(FileSystemError) in
             let handle = try fileHandle(handle, of: ino)
             guard handle.flags.writes else { throw .badHandle }
-            let limit = largestFile
-            guard range.upperBound <= limit else {
-                throw FileSystemError(.fileTooLarge, "the file would exceed the store's limit of \(limit) bytes")
-            }
             let file = handle.file
+            try requireRoom(to: range.upperBound, in: file.attributes.size)
             try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
                 let pass = try await enterToWrite(file, alone: true)
                 defer { leave(pass) }

@@ -35,7 +35,8 @@ extension BucketFileSystem {
         guard try cached({ metadata throws(MetadataError) in try metadata.entry(source.ino) }) != nil else {
             throw FileSystemError(.notFound, "\(name) does not exist")
         }
-        try requireShown(newName, in: newParent, isDirectory: source.attributes.kind == .directory)
+        try requireShown(
+            newName, in: newParent, isDirectory: source.attributes.kind == .directory, for: "rename")
         try requireBucket(name, in: parent)
         if store.capabilities.bucketsInKeys, try bucket(of: parent) != bucket(of: newParent) {
             throw FileSystemError(.crossDevice, "\(name) cannot be renamed to another bucket")

@@ -28,6 +28,8 @@ extension BucketFileSystem {
         }
         if try await resolve(name, in: .root) != nil { throw FileSystemError(.exists, "\(name) already exists") }
         let component = name + "/"
+        // Some stores create a bucket again that the account has, and reset who may use it.
+        if try await isBucket(ObjectKey(component)) { throw FileSystemError(.exists, "\(name) already exists") }
         let hold = metadata.hold([], [(.root, name)])
         defer { metadata.release(hold) }
         do throws(FileSystemError) {
@@ -46,6 +48,17 @@ extension BucketFileSystem {
         return reply(for: try takeIn(component, in: .root, attributes, ObjectMetadata()))
     }
 
+    /// Whether the account lists the bucket now.
+    private func isBucket(_ key: ObjectKey) async throws(FileSystemError) -> Bool {
+        do throws(FileSystemError) {
+            _ = try await remote { store throws(ObjectStoreError) in try await store.head(key, condition: nil) }
+            return true
+        } catch {
+            guard error.kind == .notFound else { throw error }
+            return false
+        }
+    }
+
     /// Deletes a bucket that this mount and the store find empty. Old versions and unfinished uploads, which no listing shows, keep
     /// it too.
     func remove(bucket: Entry) async throws(FileSystemError) {
@@ -57,7 +70,10 @@ extension BucketFileSystem {
         defer { metadata.release(hold) }
         do throws(FileSystemError) {
             try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
-        } catch { throw remembering("rmdir", error) }
+        } catch {
+            if error.kind == .notFound { try? metadata.remove(bucket.ino) }
+            throw remembering("rmdir", error)
+        }
         try cached { metadata throws(MetadataError) in try metadata.remove(bucket.ino) }
     }
 

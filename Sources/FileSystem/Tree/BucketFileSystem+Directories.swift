@@ -78,6 +78,8 @@ extension BucketFileSystem {
                     while let listing {
                         let pages = listing.progress.pages
                         if try fill(reply, stream, from: offset, attributes, following: listing) { return note() }
+                        // Past names that the mount hides: a listing that waits for its reader continues.
+                        listing.read(upTo: stream.start)
                         try await listing.wait(after: pages)
                     }
                 } catch { throw noted(error) }
@@ -132,7 +134,10 @@ extension BucketFileSystem {
             }
             for row in rows {
                 place.component = row.component
-                if hides(row) { continue }
+                if hides(row) {
+                    if skip == 0, handedOut.isEmpty { start.component = row.component }
+                    continue
+                }
                 if skip > 0 {
                     skip -= 1
                     place.offset += 1
@@ -188,10 +193,10 @@ extension BucketFileSystem {
     ) -> Outcome<EntryReply> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            try requireShown(name, in: parent, isDirectory: true)
             let place = Place(parent: parent, name: name)
             return try await noting("mkdir", of: place) { () async throws(FileSystemError) in
-                try await making(place) { () async throws(FileSystemError) in
+                try requireShown(name, in: parent, isDirectory: true, for: "mkdir")
+                return try await making(place) { () async throws(FileSystemError) in
                     if changesBuckets(in: parent) { return try await makeBucket(name) }
                     return try await make(name, in: parent, mode, caller)
                 }

@@ -17,9 +17,14 @@ extension BucketFileSystem {
         hides(entry.name, in: entry.parent, isDirectory: entry.attributes.kind == .directory)
     }
 
-    /// Refuses to make a name that the mount would hide.
-    func requireShown(_ name: ByteString, in parent: InodeNumber, isDirectory: Bool) throws(FileSystemError) {
+    /// Refuses to make a name that the mount would hide, and keeps the reason for `pailfs explain` of the directory.
+    func requireShown(
+        _ name: ByteString, in parent: InodeNumber, isDirectory: Bool, for operation: String
+    ) throws(FileSystemError) {
         guard hides(name, in: parent, isDirectory: isDirectory) else { return }
-        throw FileSystemError(.notPermitted, "\(name) would be hidden by the options include and exclude of this mount")
+        let error = FileSystemError(
+            .notPermitted, "\(name) would be hidden by the options include and exclude of this mount")
+        remember(error, operation, parent)
+        throw error
     }
 }

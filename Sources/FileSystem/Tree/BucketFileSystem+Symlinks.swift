@@ -23,10 +23,10 @@ extension BucketFileSystem {
             guard metadata.codec.linkSuffix != nil || policy.linksInHeaders else {
                 throw FileSystemError(.notPermitted, "the mount has no symbolic links; mount without symlinks=off")
             }
-            try requireShown(name, in: parent, isDirectory: false)
             let place = Place(parent: parent, name: name)
             return try await noting("symlink", of: place) { () async throws(FileSystemError) in
-                try await making(place) { () async throws(FileSystemError) in
+                try requireShown(name, in: parent, isDirectory: false, for: "symlink")
+                return try await making(place) { () async throws(FileSystemError) in
                     try await link(name, in: parent, target, caller)
                 }
             }

@@ -12,11 +12,12 @@ extension KodoStore: ChangeableBucket {
         _ = try await client.send(call)
     }
 
+    /// Kodo answers "drop non empty bucket is not allowed" with status 403.
     package func deleteBucket() async throws(ObjectStoreError) {
         var call = KodoClient.Call(.delete, "/drop/\(settings.bucket)")
         call.service = .uc
         do { _ = try await client.send(call) } catch {
-            guard error.kind == .conflict || error.message.contains("not empty") else { throw error }
+            guard error.kind == .conflict || error.message.contains("non empty") else { throw error }
             var error = error
             error.kind = .bucketNotEmpty
             throw error

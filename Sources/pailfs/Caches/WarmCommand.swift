@@ -63,8 +63,13 @@ struct WarmCommand: ParsableCommand {
         TreeReader(tally).read(path, jobs: jobs)
     }
 
-    private static func path(in place: MountPlace) -> String {
-        place.path.isEmpty ? place.mountpoint.path : "\(place.mountpoint.path)/\(place.path)"
+    private static func noPath(_ mountpoint: Mountpoint) -> CommandError {
+        CommandError("\(mountpoint.path) has no path to read through; name a path where the mount is seen")
+    }
+
+    private static func path(in place: MountPlace) throws(CommandError) -> String {
+        guard !place.mountpoint.isHanded else { throw noPath(place.mountpoint) }
+        return place.path.isEmpty ? place.mountpoint.path : "\(place.mountpoint.path)/\(place.path)"
     }
 
     /// Reads through the mount that has the URL's cache, or without one into the cache itself. Returns an error for files of an
@@ -79,6 +84,7 @@ struct WarmCommand: ParsableCommand {
         if let cache = try? CachePlace(url, options: location.options),
             case .mount(let mount, _) = try cache.holder()
         {
+            guard !mount.mountpoint.isHanded else { throw Self.noPath(mount.mountpoint) }
             let top = mount.mountpoint.path
             Self.read(below.isEmpty ? top : "\(top)/\(below)", jobs: jobs, tally)
             return nil

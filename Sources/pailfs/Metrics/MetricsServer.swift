@@ -13,11 +13,11 @@ final class MetricsServer: Sendable {
     private static let longestHead = 8 << 10
     private static let patience = Duration.seconds(5)
 
-    private let place: LocalPlace
+    private let place: MetricsPlace
     private let server: ConnectionServer
 
     /// Listens at `place`. Throws when it cannot.
-    init(at place: LocalPlace, _ figures: @escaping @Sendable () -> String) throws(CommandError) {
+    init(at place: MetricsPlace, _ figures: @escaping @Sendable () -> String) throws(CommandError) {
         self.place = place
         let socket: Int32
         switch place {
@@ -26,7 +26,11 @@ final class MetricsServer: Sendable {
             let directory = String(path.dropLast(name.count))
             Self.removeSocket(path)
             socket = linux_local_listen(directory, name, 16)
-        case .loopback(let address, let port): socket = linux_loopback_listen(address, port, 16)
+        case .loopback(let address, let port): socket = linux_port_listen(address, port, 16)
+        case .everywhere(let port):
+            // A socket of IPv6 takes connections of IPv4, too, where the machine has both.
+            let both = linux_port_listen("::", port, 16)
+            socket = both == -EAFNOSUPPORT ? linux_port_listen("0.0.0.0", port, 16) : both
         }
         guard socket >= 0 else {
             throw CommandError(

@@ -11,7 +11,7 @@ struct MachineCheckup {
 
     func run(_ report: DoctorReport) {
         report.check("kernel and fuse") { () throws(CommandError) in
-            do throws(FuseError) { try Mountpoint.checkMachine(allowOther: request.settings.allowOther) } catch {
+            do throws(FuseError) { try Mountpoint.checkMachine(allowOther: request.settings.admitsOthers) } catch {
                 throw CommandError(error)
             }
             return nil

@@ -220,9 +220,9 @@ final class Composition: Sendable {
     /// The number of files whose present state the bucket does not have.
     var filesToStore: Int { fileSystem.dirtyFiles(below: .root) }
 
-    /// Without a session: stores the remaining files, and returns those that could not be stored.
-    func finish() -> [UnstoredFile] {
-        WorkAnswer.wait(on: pool) { [fileSystem] in await fileSystem.shutDown() }
+    /// Without a session: stores the remaining files, and returns those that could not be stored, at `end` at the latest.
+    func finish(by end: @escaping @Sendable () -> Duration? = { nil }) -> [UnstoredFile] {
+        WorkAnswer.wait(on: pool) { [fileSystem] in await fileSystem.shutDown(by: end) }
     }
 
     /// Stores the remaining files for a command: names those that could not be stored, and throws.
@@ -327,11 +327,6 @@ final class Composition: Sendable {
 
     /// The option memory, but at most half of the control group's limit.
     private static func memory(_ settings: MountSettings) -> Int {
-        let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
-        let allowed = limits.lazy.compactMap { path -> Int64? in
-            guard let bytes = try? File(path).read(atMost: 64) else { return nil }
-            return Int64(String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace).first ?? "")
-        }.first
-        return Int(min(settings.memory, max(32 << 20, (allowed ?? .max) / 2)))
+        Int(min(settings.memory, max(32 << 20, (MemoryLimit.bytes ?? .max) / 2)))
     }
 }

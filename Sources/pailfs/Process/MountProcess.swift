@@ -110,7 +110,10 @@ final class MountProcess: Sendable {
             if !takesOver { record.finish([]) }
             throw error
         }
-        if onlyStores { return finish(composition, record, composition.finish(), logger) }
+        if onlyStores {
+            let unstored = composition.finish { [self] in storingEnd }
+            return finish(composition, record, unstored, logger)
+        }
         let early = state.withLock { state in
             state.session = composition.session
             return state.signal
@@ -160,7 +163,7 @@ final class MountProcess: Sendable {
         if request.handed != nil { return Mountpoint(handed: request.mountpoint) }
         do throws(FuseError) {
             let mountpoint = try Mountpoint(request.mountpoint)
-            try mountpoint.prepare(allowOther: request.settings.allowOther)
+            try mountpoint.prepare(allowOther: request.settings.admitsOthers)
             if (try? Directory.isEmpty(mountpoint.path)) == false {
                 Entry.warn("\(mountpoint.path) is not empty; the mount hides its files until it is unmounted")
             }
@@ -191,6 +194,7 @@ final class MountProcess: Sendable {
             return
         }
         guard let session else {
+            if onlyStores { return noteSignalWhileStoring() }
             logger.info("a signal ends the mount", metadata: ["signal": "\(signal)"])
             if !takesOver { exit(128 + signal) }
             return
@@ -211,6 +215,17 @@ final class MountProcess: Sendable {
         startThread(name: "end") { [self] in endWhenUnused(session, logger) }
     }
 
+    /// The time at which a process that only stores leaves the rest to the next mount; nil for as long as the store takes it.
+    private var storingEnd: Duration? {
+        guard request.handed != nil else { return nil }
+        return state.withLock { $0.endingSince }.map { $0 + request.settings.termWait }
+    }
+
+    private func noteSignalWhileStoring() {
+        let now = SystemTime().uptime()
+        state.withLock { $0.endingSince = $0.endingSince ?? now }
+    }
+
     /// Whether the signal ends this process and not its mount, which a keeper has. A service manager sends it to all processes.
     private func isForKeeper(_ signal: Int32) -> Bool {
         request.settings.keeper != nil && held != nil && (signal == SIGTERM || signal == SIGHUP)
@@ -220,11 +235,13 @@ final class MountProcess: Sendable {
     /// that use its path write into the directory below.
     private func endWhenUnused(_ session: FuseSession, _ logger: Logger) {
         let time = SystemTime()
-        let end = servesUntil(from: time.uptime(), session)
+        let began = time.uptime()
+        let end = servesUntil(from: began, session)
         var (hasSaid, pause) = (false, UInt32(100_000))
         while time.uptime() < end {
             if session.endIfUnused() { return }
-            if !hasSaid {
+            // A mount that was handed in shows only after a while that no program uses it.
+            if !hasSaid, request.handed == nil || time.uptime() - began > FuseSession.idleness {
                 hasSaid = true
                 logger.warning(
                     "the mount is in use; it ends when no program uses it, or when term-wait is over",

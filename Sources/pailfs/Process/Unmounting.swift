@@ -20,7 +20,9 @@ enum Unmounting {
                     throw FuseError(
                         "\(mountpoint.path) is a mount of \(mounted.type), not of pailfs; use umount(8)")
                 }
-                records = all
+                // A killed process has left its record, and the mount is another's, who has it from a keeper.
+                let living = all.filter(\.record.isAlive)
+                records = living.isEmpty ? all : living
                 try mountpoint.unmount(lazily: lazily)
             } else {
                 // fusermount3(1) does not wait until the remaining files are stored.
@@ -36,11 +38,13 @@ enum Unmounting {
         var unstored: [String] = []
         var isUnknown = false
         for (record, _) in records {
+            // What is being killed may have its lock for a moment; so may a worker that has lost its holder, and does say how it ended.
+            let isKilled = records.count > 1 && record.process.map(MountRecord.isGone) == true
             let rest = record.waitForEnd { count in
                 Entry.say("pailfs: \(StatusText.count(count, "file")) not stored yet; waiting for the store")
             }
             guard let rest else {
-                isUnknown = true
+                isUnknown = isUnknown || !isKilled
                 continue
             }
             unstored += rest

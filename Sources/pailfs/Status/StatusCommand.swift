@@ -31,7 +31,7 @@ struct StatusCommand: ParsableCommand {
 
     mutating func run() throws {
         if live { return try StatusProbe.requireLive(mountpoint) }
-        if ready { return try StatusProbe.requireReady(Self.mounts(at: mountpoint)) }
+        if ready { return try StatusProbe.requireReady(Self.mounts(at: mountpoint), all: mountpoint == nil) }
         if watch { try goOn() }
         let mounts = try Self.mounts(at: mountpoint)
         if json {

@@ -6,7 +6,8 @@ import FuseBridge
 /// that is being replaced, or has much to do, is alive.
 enum StatusProbe {
     /// Throws unless the process of each of these mounts has answered and has a mount to serve.
-    static func requireReady(_ mounts: [MountStatus]) throws(CommandError) {
+    /// With `all`, these are all mounts of this user.
+    static func requireReady(_ mounts: [MountStatus], all: Bool) throws(CommandError) {
         guard !mounts.isEmpty else { throw noMount }
         for mount in mounts {
             guard mount.state == .serving else {
@@ -17,6 +18,16 @@ enum StatusProbe {
                 throw CommandError(
                     "\(mount.mountpoint) is unmounted, and process \(process) stores the rest; mount again")
             }
+        }
+        if all { try requireAnswers(mounts) }
+    }
+
+    /// Throws where a living process of this user has a mount that is not among these: a mount that was handed in shows in no mount
+    /// table.
+    private static func requireAnswers(_ mounts: [MountStatus]) throws(CommandError) {
+        for record in MountRecord.all(of: nil) where record.isAlive {
+            guard let process = record.process, !mounts.contains(where: { $0.pid == process }) else { continue }
+            throw CommandError("process \(process), which holds a mount, does not answer; see the log of the mount")
         }
     }
 
