@@ -57,10 +57,10 @@ private final class Rig {
         let engine = engine(rules, journal, present: present)
         var options = CommitOptions()
         options.partSize = Self.partSize
-        let work = UploadWork(
+        let operation = UploadOperation(
             store: store, root: root, options: options, types: .ofSystem, context: engine.context)
         let walk = try LocalWalk(path(source), beginning: "", followsLinks: rules.followsLinks)
-        try await engine.run([CopyEngine.Part(walk: walk, work: work)])
+        try await engine.run([CopyEngine.Part(walk: walk, operation: operation)])
     }
 
     /// Downloads what is below the prefix into the directory `destination`.
@@ -69,10 +69,10 @@ private final class Rig {
     ) async throws {
         let engine = engine(rules, journal, present: [:])
         let root = path(destination)
-        let work = DownloadWork(
+        let operation = DownloadOperation(
             store: store, root: root, umask: 0o022, directories: LocalDirectoryMaker(root), context: engine.context)
         let walk = ListedWalk(store, prefix: prefix, beginning: "", followsLinks: rules.followsLinks)
-        try await engine.run([CopyEngine.Part(walk: walk, work: work)])
+        try await engine.run([CopyEngine.Part(walk: walk, operation: operation)])
     }
 
     var failed: [String] { tally.failures.map { "\($0.name)" }.sorted() }

@@ -24,10 +24,10 @@ import Testing
         #expect(known.uploads["a b"] == CopyRecords.Upload(id: "up/1", partSize: 8, source: "s 1"))
         #expect(known.partials["d/ä"]?.ranges == [0..<8, 16..<24])
         #expect(known.done["c"] == CopyRecords.Done(source: "s3", result: "e3"))
-        #expect(!known.isAtRest)
+        #expect(!known.hasNoTransfers)
         let ended = CopyRecords(
             bytes(records + [.ended(item: "a b"), .done(item: "d/ä", source: "", result: "")]), boot: "boot")
-        #expect(ended.isAtRest && ended.done.count == 2)
+        #expect(ended.hasNoTransfers && ended.done.count == 2)
     }
 
     /// A power cut may have lost bytes that were written and not flushed.

@@ -8,7 +8,7 @@ struct CopyEngine: Sendable {
     /// A source: where its items come from, and what copies them.
     struct Part: Sendable {
         let walk: any CopyWalk
-        let work: any CopyWork
+        let operation: any CopyOperation
         /// What stands before names of the source, and of the destination, for people: `s3://bucket/`.
         var sourceLabel: ByteString = ""
         var destinationLabel: ByteString = ""
@@ -30,7 +30,7 @@ struct CopyEngine: Sendable {
             for part in parts where failure == nil {
                 var walk = part.walk
                 while failure == nil {
-                    let found: CopyFound?
+                    let found: WalkEntry?
                     do throws(ObjectStoreError) { found = try await walk.next() } catch {
                         failure = error
                         break
@@ -68,11 +68,11 @@ struct CopyEngine: Sendable {
     /// Returns a failure that ends the run.
     private func copy(_ item: CopyItem, _ part: Part) async -> ObjectStoreError? {
         do throws(ObjectStoreError) {
-            let outcome = try await part.work.copy(item)
+            let outcome = try await part.operation.copy(item)
             if outcome == .planned {
                 show(
                     part.sourceLabel + item.source.name + " -> " + part.destinationLabel
-                        + part.work.destination(of: item))
+                        + part.operation.destination(of: item))
             }
             context.tally.ended(outcome)
             return nil

@@ -38,7 +38,7 @@ struct CopyItem: Sendable, Hashable {
 }
 
 /// What the walk through a source finds next.
-enum CopyFound: Sendable, Equatable {
+enum WalkEntry: Sendable, Equatable {
     case item(CopyItem)
     /// A name that is not copied, and why.
     case refused(ByteString, String)
@@ -47,7 +47,7 @@ enum CopyFound: Sendable, Equatable {
 /// The files of a source, one after the other. Used by one task.
 protocol CopyWalk: Sendable {
     /// nil at the end.
-    mutating func next() async throws(ObjectStoreError) -> CopyFound?
+    mutating func next() async throws(ObjectStoreError) -> WalkEntry?
 }
 
 /// A source that is one file or object.
@@ -56,7 +56,7 @@ struct SingleWalk: CopyWalk {
 
     init(_ item: CopyItem) { self.item = item }
 
-    mutating func next() -> CopyFound? {
+    mutating func next() -> WalkEntry? {
         defer { item = nil }
         return item.map { .item($0) }
     }
@@ -75,7 +75,7 @@ struct LocalWalk: CopyWalk {
 
     private enum Pending: Sendable {
         case directory(Directory)
-        case found(CopyFound)
+        case found(WalkEntry)
     }
 
     private let followsLinks: Bool
@@ -97,7 +97,7 @@ struct LocalWalk: CopyWalk {
         } catch { throw ObjectStoreError(error, .put) }
     }
 
-    mutating func next() -> CopyFound? {
+    mutating func next() -> WalkEntry? {
         while let last = pending.popLast() {
             switch last {
             case .found(let found): return found
@@ -164,7 +164,7 @@ struct ListedWalk: CopyWalk {
         (self.followsLinks, request) = (followsLinks, ListRequest(prefix: prefix))
     }
 
-    mutating func next() async throws(ObjectStoreError) -> CopyFound? {
+    mutating func next() async throws(ObjectStoreError) -> WalkEntry? {
         while true {
             while index < page.count {
                 index += 1
@@ -180,7 +180,7 @@ struct ListedWalk: CopyWalk {
     }
 
     /// nil for the marker of the prefix itself.
-    private func found(_ object: ListedObject) -> CopyFound? {
+    private func found(_ object: ListedObject) -> WalkEntry? {
         let name = object.key.bytes.dropFirst(prefix.count)
         if name.isEmpty { return nil }
         guard followsLinks || !object.isSymlink else {

@@ -64,7 +64,7 @@ final class CopyJournal: Sendable {
 
     /// Removes the journal if it has nothing to go on from. Of a run that `isComplete`, the copied items need not be known any more.
     func close(isComplete: Bool) {
-        let isNeeded = state.withLock { !($0.records.isAtRest && (isComplete || $0.records.done.isEmpty)) }
+        let isNeeded = state.withLock { !($0.records.hasNoTransfers && (isComplete || $0.records.done.isEmpty)) }
         if !isNeeded { try? File.remove(file.path) }
     }
 

@@ -88,7 +88,7 @@ struct CopyRecords: Sendable, Equatable {
     private var isOfThisBoot = false
 
     /// Whether no upload and no download is unfinished.
-    var isAtRest: Bool { uploads.isEmpty && partials.isEmpty }
+    var hasNoTransfers: Bool { uploads.isEmpty && partials.isEmpty }
 
     init() {}
 

@@ -110,7 +110,7 @@ struct CopyRun {
     private func key(of parts: [CopyEngine.Part]) -> ObjectKey? {
         var walk = parts[0].walk as? SingleWalk
         guard case .item(let item)? = walk?.next() else { return nil }
-        let name = parts[0].work.destination(of: item)
+        let name = parts[0].operation.destination(of: item)
         return name.isEmpty ? nil : ObjectKey(name)
     }
 
@@ -208,26 +208,26 @@ struct CopyRun {
             } catch { throw CommandError(error.message) }
         }
         return CopyEngine.Part(
-            walk: walk, work: work(session, target, context, directories), sourceLabel: source.end.label,
+            walk: walk, operation: operation(session, target, context, directories), sourceLabel: source.end.label,
             destinationLabel: destination.label)
     }
 
-    private func work(
+    private func operation(
         _ session: ObjectStoreSession?, _ target: ObjectStoreSession?, _ context: CopyContext,
         _ directories: LocalDirectoryMaker
-    ) -> any CopyWork {
+    ) -> any CopyOperation {
         let root = destination.path
         switch (session, target) {
         case (nil, let target?):
-            return UploadWork(
+            return UploadOperation(
                 store: target.store, root: root, options: target.commitOptions, types: .ofSystem, context: context)
         case (let session?, nil):
-            return DownloadWork(
+            return DownloadOperation(
                 store: session.store, root: CopyPlan.withoutSlash(root).description, umask: Self.umask,
                 directories: directories, context: context)
         case (let session?, let target?):
             let route = CopyRoute(from: session, to: target)
-            return StoreWork(
+            return StoreCopyOperation(
                 reader: session.store, store: route.target.store, bucket: route.bucket,
                 isOfOneProvider: route.isOfOneProvider, root: root, context: context)
         case (nil, nil): preconditionFailure("neither place is in a bucket")

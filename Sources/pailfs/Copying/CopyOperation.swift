@@ -7,7 +7,7 @@ import Metadata
 import ObjectStorage
 
 /// Copies single items from one place to another; several at the same time.
-protocol CopyWork: Sendable {
+protocol CopyOperation: Sendable {
     /// The name of the copy in the destination, for the journal and for people.
     func destination(of item: CopyItem) -> ByteString
     /// Copies the item, unless `rules` leave it out.
@@ -110,7 +110,7 @@ extension ObjectStoreError {
 }
 
 /// Uploads files.
-struct UploadWork: CopyWork {
+struct UploadOperation: CopyOperation {
     let store: any ObjectStore
     let root: ByteString
     let options: CommitOptions
@@ -170,7 +170,7 @@ struct UploadWork: CopyWork {
 }
 
 /// Downloads objects into local files.
-struct DownloadWork: CopyWork {
+struct DownloadOperation: CopyOperation {
     let store: any ObjectStore
     /// The path of the destination.
     let root: String

@@ -4,7 +4,7 @@ import ObjectStorage
 
 /// Copies objects from one bucket to the same or another one. Within a provider the store makes the copies; otherwise the bytes pass
 /// through this machine, a piece at a time.
-struct StoreWork: CopyWork {
+struct StoreCopyOperation: CopyOperation {
     /// Bytes of a part that the store copies.
     private static let copiedPart: Int64 = 1 << 30
 
