@@ -1,4 +1,5 @@
 import Basics
+import Synchronization
 import TestSupport
 import Testing
 
@@ -56,7 +57,7 @@ import Testing
         #expect(known.done.count == 1)
     }
 
-    @Test func theNextProcessGoesOn() throws {
+    @Test func theNextProcessResumes() throws {
         let directory = try TemporaryDirectory()
         func open() throws -> CopyJournal? {
             try CopyJournal(in: directory.path + "/copies", identity: ["a", "b"], boot: "b")
@@ -89,5 +90,89 @@ import Testing
         let journal = try #require(try CopyJournal(in: directory.path, identity: ["a"], boot: "b"))
         journal.close(isComplete: false)
         #expect(try Directory.isEmpty(directory.path))
+    }
+
+    /// A file that grows with each run would be read whole for ever.
+    @Test func aFileOfDeadLinesIsRewritten() throws {
+        let directory = try TemporaryDirectory()
+        func open() throws -> CopyJournal {
+            try #require(try CopyJournal(in: directory.path, identity: ["a"], boot: "b"))
+        }
+        func size() throws -> Int64 {
+            let name = try #require(try Directory.names(in: directory.path).first)
+            return try #require(try LocalFileStatus(of: "\(directory.path)/\(name)")).size
+        }
+        do {
+            let journal = try open()
+            for record in records { journal.add(record) }
+            for number in 0..<2000 { journal.add(.done(item: "x", source: "\(number)", result: "r")) }
+            journal.add(.upload(item: "x", id: "up/2", partSize: 8, source: "s"))
+            journal.close(isComplete: false)
+        }
+        let before = try size()
+        do {
+            let journal = try open()
+            #expect(try size() < before / 10)
+            #expect(try CopyJournal(in: directory.path, identity: ["a"], boot: "b") == nil, "the new file is locked")
+            #expect(journal.upload(of: "x")?.id == "up/2" && journal.upload(of: "a b")?.id == "up/1")
+            #expect(journal.doneBefore["x"] == CopyRecords.Done(source: "1999", result: "r"))
+        }
+        let journal = try open()
+        #expect(journal.upload(of: "x")?.id == "up/2" && journal.partial(of: "d/ä")?.ranges.count == 2)
+        #expect(journal.doneBefore.count == 2)
+        #expect(try Directory.names(in: directory.path).count == 1)
+    }
+
+    /// A process that ends removes the file that another one may have opened.
+    @Test func oneProcessAtATimeHasTheJournal() async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path
+        final class Users: Sendable { let counts = Mutex((now: 0, most: 0, ever: 0)) }
+        let users = Users()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    for _ in 0..<500 {
+                        guard let journal = try CopyJournal(in: path, identity: ["a"], boot: "b") else { continue }
+                        users.counts.withLock { counts in
+                            counts = (counts.now + 1, max(counts.most, counts.now + 1), counts.ever + 1)
+                        }
+                        users.counts.withLock { $0.now -= 1 }
+                        journal.close(isComplete: true)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(users.counts.withLock { $0.most == 1 && $0.ever > 0 })
+    }
+
+    @Test func aRefusedNameDoesNotKeepTheJournal() {
+        let tally = CopyTally()
+        tally.refused("link", "it is a symbolic link")
+        #expect(!tally.hasRepairable && tally.failures.count == 1)
+        tally.failed("file", "the disk is full")
+        #expect(tally.hasRepairable && tally.failures.count == 2)
+    }
+
+    // MARK: Which commands resume each other
+
+    private static let places = ["s3://b/a", "s3://b/c"]
+
+    private func identity(
+        _ paths: [String] = places, _ change: (inout CopyRun.Options) throws -> Void
+    ) throws -> [String] {
+        var options = CopyRun.Options()
+        try change(&options)
+        return try CopyRun(paths, options).identity
+    }
+
+    @Test func theSameCopyResumes() throws {
+        let first = try identity { _ in }
+        #expect(try identity { $0.jobs = 2 } == first)
+        #expect(try identity(["s3://b/a", "s3://b/d"]) { _ in } != first)
+        #expect(try identity { $0.rules.headers = [try HeaderChange("Cache-Control: no-store")] } != first)
+        #expect(try identity { $0.rules.storageClass = "STANDARD_IA" } != first)
+        #expect(try identity { $0.storeOptions = ["path-style"] } != first)
     }
 }

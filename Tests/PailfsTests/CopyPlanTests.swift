@@ -1,5 +1,4 @@
 import Basics
-import Commits
 import ObjectStorage
 import Testing
 
@@ -9,8 +8,7 @@ import Testing
     private let unit: Int64 = 5 << 20
 
     private func parts(_ size: Int64, partSize: Int64? = nil) -> [CopyPlan.Part] {
-        let layout = PartLayout(partSize: partSize ?? unit, size: max(size, 1), capabilities: Capabilities())
-        return CopyPlan.parts(size: size, layout: layout)
+        CopyPlan.parts(size: size, partSize: partSize ?? unit, limits: Capabilities())
     }
 
     @Test(arguments: [0, 1, 5 << 20, (5 << 20) + 1, 100 << 20, 6 << 40] as [Int64])
@@ -21,6 +19,12 @@ import Testing
         #expect(parts.first?.range.lowerBound == 0 && parts.last?.range.upperBound == size)
         #expect(zip(parts, parts.dropFirst()).allSatisfy { $0.range.upperBound == $1.range.lowerBound })
         #expect(parts.dropLast().allSatisfy { $0.range.length >= unit })
+    }
+
+    /// A part is in memory while it passes from one store to another.
+    @Test(arguments: [(8 << 20, 8 << 20), (1 << 40, 105 << 20), (5 << 40, 525 << 20)] as [(Int64, Int64)])
+    func aPartIsNoLargerThanItMustBe(size: Int64, most: Int64) {
+        #expect(parts(size, partSize: 8 << 20).allSatisfy { $0.range.length <= most })
     }
 
     private func listed(_ part: CopyPlan.Part, size: Int64? = nil) -> UploadedPart {
@@ -64,6 +68,37 @@ import Testing
     ])
     func aCopyIntoADirectoryHasTheNameOfItsSource(source: String, isTree: Bool, into: Bool, name: String) {
         #expect(CopyPlan.beginning(of: ByteString(source), isTree: isTree, into: into) == ByteString(name))
+    }
+
+    @Test(arguments: [
+        (".", "./", ""), ("a/.", "a/./", ""), ("./", "./", ""), ("..", "/x/y", "y"), ("a/..", "/x/y", "y"),
+        ("../", "../", ""), ("a", "a", "a"), ("...", "...", "..."),
+    ])
+    func aSourceThatEndsInDotsHasAName(source: String, named: String, beginning: String) {
+        let path = CopyPlan.named(source, resolved: "/x/y")
+        #expect(path == named)
+        #expect(CopyPlan.beginning(of: ByteString(path), isTree: true, into: true) == ByteString(beginning))
+    }
+
+    @Test(arguments: [
+        ("", "backup/"), ("", "backup"), ("p/", "p/q"), ("p/", "p/p/"),
+    ])
+    func aCopyBelowItsSourceIsEndless(prefix: String, root: String) {
+        #expect(CopyPlan.isEndless(from: ByteString(prefix), to: ByteString(root)))
+    }
+
+    @Test(arguments: [("", ""), ("p/", "p"), ("p/", "p/"), ("p/", "pq"), ("p/q/", "p"), ("p/", "")])
+    func otherCopiesEnd(prefix: String, root: String) {
+        #expect(!CopyPlan.isEndless(from: ByteString(prefix), to: ByteString(root)))
+    }
+
+    /// Two letters of more than one byte can begin alike.
+    @Test(
+        arguments: [
+            (["p/\u{e4}", "p/\u{f6}"], "p/"), (["p/a"], "p/"), (["p/a/b", "p/a/c"], "p/a/"), (["a", "b"], ""), ([], ""),
+        ] as [([String], String)])
+    func theCommonDirectoryEndsInASlash(names: [String], directory: String) {
+        #expect(CopyPlan.commonDirectory(of: names.map { ByteString($0) }) == ByteString(directory))
     }
 
     @Test(arguments: [("", "a", "a"), ("d", "a", "d/a"), ("d/", "a", "d/a"), ("d", "", "d")])

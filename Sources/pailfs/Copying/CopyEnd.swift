@@ -38,7 +38,7 @@ enum CopyEnd: Sendable {
     }
 
     /// Whether the nearest existing file at or above the path is in a mount of pailfs.
-    private static func isInMount(_ path: String) -> Bool {
+    static func isInMount(_ path: String) -> Bool {
         var path = path
         while true {
             if let resolved = File.resolved(path.isEmpty ? "." : path) {
@@ -52,14 +52,14 @@ enum CopyEnd: Sendable {
 
     private static func sourcePath(_ text: String) throws(CommandError) -> String {
         guard !text.isEmpty else { throw CommandError("the source is an empty string; write a path or a URL") }
-        guard File.resolved(text) != nil else {
+        guard let resolved = File.resolved(text) else {
             let reason = errno
             throw CommandError(
                 reason == ENOENT
                     ? "\(text) does not exist; check its name, or write scheme://bucket/key"
                     : "\(text) cannot be reached: \(String(cString: strerror(reason)))")
         }
-        return text
+        return CopyPlan.named(text, resolved: resolved)
     }
 
     /// A symbolic link at the end is followed: the file that it points to is replaced, not the link.
@@ -97,7 +97,7 @@ enum CopyEnd: Sendable {
         }
     }
 
-    /// What stands before a key for people, as `s3://bucket/`; empty before a path.
+    /// The part of the URL in front of a key, as `s3://bucket/`, for messages; empty for a path.
     var label: ByteString {
         guard case .stored(let target) = self else { return "" }
         let bucket = target.request.bucket.map { "\($0)/" } ?? ""
@@ -113,7 +113,7 @@ enum CopyEnd: Sendable {
         }
     }
 
-    /// What identifies the place for the journal, whatever the working directory is.
+    /// Identifies the place for the journal, independent of the working directory.
     var identity: [String] {
         switch self {
         case .standard: ["-"]

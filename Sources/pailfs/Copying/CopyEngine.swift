@@ -9,7 +9,7 @@ struct CopyEngine: Sendable {
     struct Part: Sendable {
         let walk: any CopyWalk
         let operation: any CopyOperation
-        /// What stands before names of the source, and of the destination, for people: `s3://bucket/`.
+        /// The parts of URLs in front of the keys of the source and of the destination, for messages: `s3://bucket/`.
         var sourceLabel: ByteString = ""
         var destinationLabel: ByteString = ""
     }
@@ -23,8 +23,11 @@ struct CopyEngine: Sendable {
     var show: @Sendable (ByteString) -> Void = { Output.line(naming: $0) }
 
     /// Failures of single items are in the tally. Throws the failure that ended the run.
+    ///
+    /// Two copies under one name would replace each other: with several sources, the name of the second one is refused.
     func run(_ parts: [Part]) async throws(ObjectStoreError) {
         var failure: ObjectStoreError?
+        var names: Set<ByteString> = []
         await withTaskGroup(of: ObjectStoreError?.self) { group in
             var running = 0
             for part in parts where failure == nil {
@@ -36,8 +39,10 @@ struct CopyEngine: Sendable {
                         break
                     }
                     guard let found else { break }
-                    guard case .item(let item) = found else {
-                        if case .refused(let name, let reason) = found { context.tally.failed(name, reason) }
+                    guard let item = item(found, of: part) else { continue }
+                    if parts.count > 1, !item.isMarker, !names.insert(part.operation.destination(of: item)).inserted {
+                        context.tally.refused(
+                            part.sourceLabel + item.source.name, "another source has the same name at the destination")
                         continue
                     }
                     if running >= jobs, let ended = await group.next() {
@@ -52,6 +57,16 @@ struct CopyEngine: Sendable {
             for await ended in group { failure = failure ?? ended }
         }
         if let failure { throw failure }
+    }
+
+    /// nil for a name that is not copied, which goes into the tally.
+    private func item(_ found: WalkEntry, of part: Part) -> CopyItem? {
+        switch found {
+        case .item(let item): return item
+        case .refused(let name, let reason): context.tally.refused(part.sourceLabel + name, reason)
+        case .failed(let name, let reason): context.tally.failed(part.sourceLabel + name, reason)
+        }
+        return nil
     }
 
     /// Counts all items, for the progress.

@@ -16,11 +16,14 @@ enum CopyPlan {
         let range: ByteRange
     }
 
-    /// The parts of a file of `size` bytes, in order. An empty file has one, which is empty.
-    static func parts(size: Int64, layout: PartLayout) -> [Part] {
+    /// The parts of an object of `size` bytes, in order, of `partSize` bytes each, or more where the store's limits need it. All have
+    /// one size, so that no part needs more memory than it must. An empty object has one, which is empty.
+    static func parts(size: Int64, partSize: Int64, limits: Capabilities) -> [Part] {
         guard size > 0 else { return [Part(number: 1, range: 0..<0)] }
-        return (0...layout.index(at: size - 1)).map { index in
-            Part(number: index + 1, range: layout.range(of: index).clamped(to: 0..<size))
+        let fewest = (size - 1) / Int64(max(limits.mostParts, 1)) + 1
+        let length = max(min(max(partSize, limits.smallestPart), limits.largestPart), fewest)
+        return (0...(size - 1) / length).map { index in
+            Part(number: Int(index) + 1, range: index * length..<min((index + 1) * length, size))
         }
     }
 
@@ -66,7 +69,7 @@ enum CopyPlan {
         ByteString(path.bytes.split(separator: UInt8(ascii: "/")).last ?? [])
     }
 
-    /// What stands before the last slash; empty without one.
+    /// The part before the last slash; empty without one.
     static func parent(of name: ByteString) -> ByteString {
         name.bytes.lastIndex(of: UInt8(ascii: "/")).map { ByteString(name.bytes[..<$0]) } ?? ""
     }
@@ -84,11 +87,36 @@ enum CopyPlan {
         return root.isEmpty || root.hasSuffix("/") ? root + name : root + "/" + name
     }
 
-    /// What the names of a source's files begin with below the destination: the source's own last name if the copy goes `into` a
-    /// directory, unless the source is a tree whose contents are meant, which a slash at its end says.
+    /// The beginning of the names of a source's files below the destination: the source's own last name if the copy goes `into` a
+    /// directory. A tree with a slash at its end stands for its contents, whose names begin with nothing.
     static func beginning(of source: ByteString, isTree: Bool, into: Bool) -> ByteString {
         guard into, !isTree || !source.hasSuffix("/") else { return "" }
         return lastName(of: source)
+    }
+
+    /// A local source whose last name can be a name in the destination: `.` stands for the contents of the directory, and `..` for the
+    /// directory that it leads to. `resolved` is the path without links and dots.
+    static func named(_ path: String, resolved: String) -> String {
+        switch lastName(of: ByteString(path)) {
+        case ".": path.hasSuffix("/") ? path : path + "/"
+        case "..": path.hasSuffix("/") ? path : resolved
+        default: path
+        }
+    }
+
+    /// Whether a copy of all that is below the prefix would find its own copies there: its destination `root` is below it.
+    static func isEndless(from prefix: ByteString, to root: ByteString) -> Bool {
+        let root = root.isEmpty || root.hasSuffix("/") ? root : root + "/"
+        return root != prefix && root.hasPrefix(prefix)
+    }
+
+    /// The longest prefix up to a slash that all names have in common.
+    static func commonDirectory(of names: some Collection<ByteString>) -> ByteString {
+        guard let first = names.first else { return "" }
+        let common = names.reduce(first.bytes[...]) { common, name in
+            common.prefix(zip(common, name.bytes).prefix { $0 == $1 }.count)
+        }
+        return ByteString(common.prefix(common.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0))
     }
 
     /// Why a key's part below the copied prefix cannot be the name of a local file below a directory; nil when it can. A slash at

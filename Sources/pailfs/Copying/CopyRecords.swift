@@ -1,6 +1,6 @@
 import Basics
 
-/// One line of a copy's journal. `item` is the name of the copy below the destination, and empty for the destination itself.
+/// One line of a copy's journal. `item` is the key or path of the copy.
 enum CopyRecord: Sendable, Hashable {
     /// A process has begun to write, in this boot of the machine.
     case process(boot: String)
@@ -10,7 +10,7 @@ enum CopyRecord: Sendable, Hashable {
     case partial(item: ByteString, file: String, source: String)
     /// The file of the download has these bytes.
     case range(item: ByteString, ByteRange)
-    /// The upload or download was completed or given up.
+    /// The upload or download was completed or aborted.
     case ended(item: ByteString)
     /// The item was copied; `result` identifies the copy.
     case done(item: ByteString, source: String, result: String)
@@ -63,7 +63,7 @@ enum CopyRecord: Sendable, Hashable {
     private static func text(_ bytes: ByteString) -> String { PercentEncoding.encode(bytes) }
 }
 
-/// What the lines of a copy's journal say together.
+/// The state of a copy that the lines of its journal describe.
 struct CopyRecords: Sendable, Equatable {
     struct Upload: Sendable, Equatable {
         let id: String
@@ -84,18 +84,41 @@ struct CopyRecords: Sendable, Equatable {
 
     private(set) var uploads: [ByteString: Upload] = [:]
     private(set) var partials: [ByteString: Partial] = [:]
+    /// The items that earlier processes have copied; of the running one there is only `hasDone`.
     private(set) var done: [ByteString: Done] = [:]
+    /// Whether the running process has copied an item.
+    private(set) var hasDone = false
+    /// The lines so far.
+    private(set) var lines = 0
     private var isOfThisBoot = false
+    private var isRunning = false
 
     /// Whether no upload and no download is unfinished.
     var hasNoTransfers: Bool { uploads.isEmpty && partials.isEmpty }
 
+    /// The number of `liveLines`.
+    var liveCount: Int { done.count + uploads.count + partials.values.reduce(0) { $0 + 1 + $1.ranges.count } }
+
+    /// The lines that describe the same state.
+    var liveLines: [CopyRecord] {
+        // An item that was copied may be under way again, and the line of its end would hide that.
+        done.map { .done(item: $0, source: $1.source, result: $1.result) }
+            + uploads.map { .upload(item: $0, id: $1.id, partSize: $1.partSize, source: $1.source) }
+            + partials.flatMap { item, partial in
+                [.partial(item: item, file: partial.file, source: partial.source)]
+                    + partial.ranges.map { .range(item: item, $0) }
+            }
+    }
+
     init() {}
+
+    init(_ bytes: [UInt8], boot: String) { add(lines: bytes[...], boot: boot) }
 
     /// Reads lines; damaged ones are left out. Bytes of a download count only if this boot wrote them: a power cut may have lost
     /// them.
-    init(_ bytes: [UInt8], boot: String) {
+    mutating func add(lines bytes: ArraySlice<UInt8>, boot: String) {
         for line in bytes.split(separator: UInt8(ascii: "\n")) {
+            lines += 1
             // A process that died may have left a gap in front of a line.
             guard let record = CopyRecord(line: line.drop { $0 == 0 }) else { continue }
             if case .process(let other) = record { isOfThisBoot = other == boot && !boot.isEmpty }
@@ -103,8 +126,11 @@ struct CopyRecords: Sendable, Equatable {
         }
     }
 
-    /// What is added from now on is of the running boot.
-    mutating func startProcess() { isOfThisBoot = true }
+    /// The lines from now on are of the running process and boot. The items that are done are not kept.
+    mutating func startProcess() {
+        (isRunning, isOfThisBoot) = (true, true)
+        done = [:]
+    }
 
     mutating func add(_ record: CopyRecord) {
         switch record {
@@ -116,7 +142,7 @@ struct CopyRecords: Sendable, Equatable {
         case .ended(let item): (uploads[item], partials[item]) = (nil, nil)
         case .done(let item, let source, let result):
             (uploads[item], partials[item]) = (nil, nil)
-            done[item] = Done(source: source, result: result)
+            if isRunning { hasDone = true } else { done[item] = Done(source: source, result: result) }
         }
     }
 }

@@ -6,9 +6,18 @@ import ObjectStorage
 extension CopyRun {
     // MARK: The journal
 
+    /// Most objects of earlier processes that are looked at one by one.
+    private static let fewObjects = 1000
+
+    /// Identifies the command: the same copies, with the same properties.
+    var identity: [String] {
+        let places = (sources + [destination]).map { $0.identity.joined(separator: "\n") }
+        let headers = options.rules.headers.map { "--header \($0.text)" }
+        return places + headers + ["--class \(options.rules.storageClass ?? "")"] + options.storeOptions
+    }
+
     /// The journal of this command; nil, with a warning, where this machine has no place for it.
     func openJournal(_ request: MountRequest) throws(CommandError) -> CopyJournal? {
-        let identity = sources.map(\.identity) + [destination.identity]
         let directory: String
         do throws(CommandError) {
             directory = try DirectoryPair.parents(request.settings, request.environment).cache + "/copies"
@@ -17,7 +26,7 @@ extension CopyRun {
             return nil
         }
         do throws(FileError) {
-            if let journal = try CopyJournal(in: directory, identity: identity.map { $0.joined(separator: "\n") }) {
+            if let journal = try CopyJournal(in: directory, identity: identity) {
                 return journal
             }
         } catch {
@@ -31,11 +40,19 @@ extension CopyRun {
     func present(
         _ journal: CopyJournal?, in target: ObjectStoreSession
     ) throws(CommandError) -> [ByteString: String] {
-        guard let done = journal?.doneBefore, let first = done.keys.first else { return [:] }
-        let common = done.keys.reduce(first) { prefix, key in
-            ByteString(zip(prefix.bytes, key.bytes).prefix { $0 == $1 }.map(\.0))
+        guard let done = journal?.doneBefore, !done.isEmpty else { return [:] }
+        if done.count <= Self.fewObjects {
+            let names = Array(done.keys)
+            let etags = try target.answer(inTime: false) { store async throws(ObjectStoreError) in
+                // An object that cannot be looked at is copied again.
+                try await concurrently(names, width: 16) { (name) throws(ObjectStoreError) in
+                    try? await store.head(ObjectKey(name), condition: nil).version.etag.text
+                }
+            }
+            return Dictionary(zip(names, etags).compactMap { name, etag in etag.map { (name, $0) } }) { $1 }
         }
         var found: [ByteString: String] = [:]
+        let common = CopyPlan.commonDirectory(of: done.keys)
         try target.pages(ListRequest(prefix: common)) { (page) throws(CommandError) in
             for object in page.objects where done[object.key.bytes] != nil {
                 found[object.key.bytes] = object.version.etag.text
@@ -52,8 +69,13 @@ extension CopyRun {
         let key = ObjectKey(there.path)
         var metadata = ObjectMetadata(contentType: ContentTypes.ofSystem.type(of: key))
         for change in options.rules.headers { change.apply(to: &metadata) }
-        if options.rules.isDry { return Output.line(naming: "- -> " + destination.label + key.bytes) }
         let rules = options.rules
+        if rules.isDry {
+            if rules.isExclusive {
+                try session.answer { store async throws(ObjectStoreError) in try await store.requireAbsent(key) }
+            }
+            return Output.line(naming: "- -> " + destination.label + key.bytes)
+        }
         let limits = session.capabilities
         var request = PutRequest(key, metadata: metadata, storageClass: rules.storageClass)
         if rules.isExclusive, limits.putIfAbsent, limits.completionCondition { request.condition = .absent }
@@ -70,11 +92,16 @@ extension CopyRun {
     }
 
     func copyOutput(of from: ObjectTarget) throws(CommandError) {
-        let session = try sessions.session(for: from)
-        guard !from.path.isEmpty else {
+        let found = try expand(sources[0])
+        guard found.count == 1, let session = found[0].session else {
+            throw CommandError(
+                "\(from.request.url) matches \(found.count) keys, and standard output takes one object; "
+                    + "write one of them")
+        }
+        guard !found[0].path.isEmpty else {
             throw CommandError("\(from.request.url) names no object; write scheme://bucket/key")
         }
-        let key = ObjectKey(from.path)
+        let key = ObjectKey(found[0].path)
         if options.rules.isDry { return Output.line(naming: sources[0].label + key.bytes + " -> -") }
         let tally = CopyTally { [traffic = session.traffic] in traffic.received }
         try perform(in: session, tally) { () async throws(ObjectStoreError) in

@@ -3,9 +3,17 @@ import HTTP
 import ObjectStorage
 import Settings
 
-/// The stores of one command, one for each bucket.
+/// The stores of one command, one for each bucket and its options. Used by one thread.
 final class CopySessions {
-    private var known: [[String]: ObjectStoreSession] = [:]
+    private struct Place: Hashable {
+        let scheme: BucketURL.Scheme
+        let bucket: String?
+        let options: OptionSources
+        let directory: String
+        let environment: [String: String]
+    }
+
+    private var known: [Place: ObjectStoreSession] = [:]
 
     /// The store of the place, checked to exist.
     func session(for target: ObjectTarget) throws(CommandError) -> ObjectStoreSession {
@@ -13,10 +21,12 @@ final class CopySessions {
         guard request.bucket != nil || !target.path.isEmpty else {
             throw CommandError("\(request.url) names no bucket; write scheme://bucket/key")
         }
-        let name = [request.scheme.rawValue, request.settings.endpoint ?? "", request.bucket ?? "", request.url]
-        if let session = known[name] { return session }
+        let place = Place(
+            scheme: request.scheme, bucket: request.bucket, options: request.sources, directory: request.directory,
+            environment: request.environment)
+        if let session = known[place] { return session }
         let session = try ObjectStoreSession(request, target: target)
-        known[name] = session
+        known[place] = session
         return session
     }
 }

@@ -8,6 +8,8 @@ final class CopyTally: Sendable {
         var files = 0
         var same = 0
         var failures: [(name: ByteString, reason: String)] = []
+        /// Failures that the same command has again, whatever happens meanwhile.
+        var refusals = 0
         /// Bytes that a store copied without this machine.
         var copiedAtStore: Int64 = 0
         /// Bytes that need not move: the destination has them.
@@ -26,6 +28,8 @@ final class CopyTally: Sendable {
     init(moved: @escaping @Sendable () -> Int64 = { 0 }) { self.moved = moved }
 
     var failures: [(name: ByteString, reason: String)] { figures.withLock { $0.failures } }
+    /// Whether the same command may have more success with an item that failed.
+    var hasRepairable: Bool { figures.withLock { $0.failures.count > $0.refusals } }
     var files: Int { figures.withLock { $0.files } }
     /// Items that were copied, left out as the same, or failed.
     var items: Int { figures.withLock { $0.files + $0.same + $0.failures.count } }
@@ -51,6 +55,14 @@ final class CopyTally: Sendable {
     }
 
     func failed(_ name: ByteString, _ reason: String) { figures.withLock { $0.failures.append((name, reason)) } }
+
+    /// The name cannot be copied.
+    func refused(_ name: ByteString, _ reason: String) {
+        figures.withLock { figures in
+            figures.failures.append((name, reason))
+            figures.refusals += 1
+        }
+    }
 
     /// The progress after `elapsed`: bytes, rate and, once everything is counted, a bar and the time that the rest takes at this
     /// rate. Bytes that need not move count as done, but not in the rate.

@@ -29,7 +29,11 @@ struct FileUpload: Sendable {
                 ofFile: "\(file.file.path) has \(ByteSize.format(file.size)); the store takes objects of up to "
                     + ByteSize.format(options.largestSize(for: limits)), errno: EFBIG, .put)
         }
-        guard file.size > options.largestPut(for: limits) else { return try await put(file, request) }
+        guard file.size > options.largestPut(for: limits) else {
+            // The file was larger when an earlier process began to send it.
+            await journal?.abortUpload(of: item, in: store)
+            return try await put(file, request)
+        }
         var upload = PartedUpload(
             store: store, request: request, size: file.size, partSize: options.partSize, source: file.identity)
         (upload.journal, upload.item, upload.skipped) = (journal, item, skipped)

@@ -18,7 +18,7 @@ struct KeyComponent: Sendable {
         pattern = PathPattern.isPattern(text) ? PathPattern(text.description) : nil
     }
 
-    /// What every name that matches begins with.
+    /// The beginning of every name that matches.
     var beginning: ByteString { pattern?.beginning ?? text }
 
     func matches(_ name: ByteString) -> Bool {

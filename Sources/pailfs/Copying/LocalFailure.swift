@@ -23,6 +23,12 @@ extension ObjectStoreError {
         return error
     }
 
-    /// Whether a later run of the same command can go on where this one has stopped.
-    var leavesWorkToResume: Bool { isRetryable || kind == .cancelled }
+    /// Whether a later run of the same command can resume the copy that this one has begun. A full disk or bucket is no such case:
+    /// the part that was copied would keep it full.
+    var leavesWorkToResume: Bool {
+        switch kind {
+        case .credentialsRejected, .credentialsExpired, .clockSkew, .wrongRegion, .insecure, .cancelled: true
+        default: isRetryable
+        }
+    }
 }

@@ -40,7 +40,11 @@ struct ObjectDownload: Sendable {
         do throws(FileError) { partial = try begin() } catch { throw ObjectStoreError(error, .get) }
         do throws(ObjectStoreError) {
             let info = try await fetch(partial)
-            do throws(FileError) { return try finish(partial.file, info) } catch { throw ObjectStoreError(error, .get) }
+            try info.requireNoLink(key)
+            do throws(FileError) { return try finish(partial.file, info) } catch {
+                if isExclusive, error.errno == EEXIST { throw ObjectStoreError(existing: ByteString(path)) }
+                throw ObjectStoreError(error, .get)
+            }
         } catch {
             if journal == nil || !error.leavesWorkToResume {
                 try? File.remove(partial.file.path)
@@ -79,18 +83,34 @@ struct ObjectDownload: Sendable {
         var attributes = Attributes(kind: .file, mtime: info.version.modified)
         AttributeCodec.decode(info.metadata, into: &attributes)
         let earlier = try LocalFileStatus(of: path)
-        let stored = (attributes.mode ?? 0o666) & 0o777 & ~umask
-        try Directory.setPermissions(earlier?.permissions ?? stored, of: file.path)
+        let stored = (attributes.mode ?? 0o666) & ~umask
+        // Other bytes do not get the right to run as their owner (write(2)).
+        try Directory.setPermissions((earlier?.permissions ?? stored) & 0o777, of: file.path)
         try file.setTimes(modified: attributes.mtime)
         try file.sync()
         if isExclusive {
-            if link(file.path, path) != 0 { throw FileError(errno: errno, operation: "create", path: path) }
-            try File.remove(file.path)
+            try Self.renameToNew(file.path, path)
         } else {
             try File.rename(file.path, to: path)
         }
         journal?.add(.ended(item: item))
         return try LocalFileStatus(of: file)
+    }
+
+    /// Renames a file and fails where the new name exists. link(2)
+    private static func renameToNew(_ path: String, _ newPath: String) throws(FileError) {
+        if link(path, newPath) == 0 { return try File.remove(path) }
+        guard [EPERM, EOPNOTSUPP, ENOSYS].contains(errno) else {
+            throw FileError(errno: errno, operation: "create", path: newPath)
+        }
+        try renameWithoutLink(path, newPath)
+    }
+
+    /// The same where the file system has no hard links, such as vfat: an empty file takes the new name, and is replaced.
+    /// After a crash between the two, the empty file stays.
+    static func renameWithoutLink(_ path: String, _ newPath: String) throws(FileError) {
+        _ = try File(newPath, .readWrite, create: .exclusive)
+        try File.rename(path, to: newPath)
     }
 
     // MARK: The bytes
@@ -123,7 +143,7 @@ struct ObjectDownload: Sendable {
     }
 
     private func require(_ range: ByteRange, is wanted: ByteRange) throws(ObjectStoreError) {
-        guard range.length == wanted.length else {
+        guard range == wanted else {
             throw ObjectStoreError(
                 .integrity, .get, key: key, code: "OtherLength",
                 message: "the store sent bytes \(range) of an object of \(version.size) bytes")
@@ -132,8 +152,7 @@ struct ObjectDownload: Sendable {
 
     /// Compares the file with the checksums of the store, where it has any.
     private func verify(_ file: File, _ info: ObjectInfo) async throws(ObjectStoreError) {
-        var parts = try await store.checksums(of: key, version)
-        if parts.isEmpty, let whole = info.checksum { parts = [CheckedPart(size: version.size, whole)] }
+        let parts = try await store.checksums(of: key, info)
         guard case .differs(let reason) = FileSums.compare(file, with: parts) else { return }
         var failure = ObjectStoreError(
             ofFile:

@@ -4,8 +4,8 @@ import ObjectStorage
 
 /// Makes one object from parts, several at a time, and resumes the upload that an earlier process has left.
 ///
-/// The caller sends a part, from a file or from another store. With a journal, an upload that was cut off stays at the store and is
-/// resumed by the next run for the same source; the journal names it before its first part. After any other failure it is aborted.
+/// The caller sends a part, from a file or from another store. With a journal, an upload that was cut off stays at the store, and the
+/// next run for the same source resumes it; the journal names it before its first part. After any other failure it is aborted.
 struct PartedUpload: Sendable {
     typealias Sending = @Sendable (PartRequest, ByteRange) async throws(ObjectStoreError) -> UploadedPart
 
@@ -13,7 +13,7 @@ struct PartedUpload: Sendable {
     /// The object to be made.
     let request: PutRequest
     let size: Int64
-    /// Size of the first parts, unless an earlier process has begun with another.
+    /// Size of the parts where the store's limits allow it, unless an earlier process has begun with another.
     let partSize: Int64
     /// Identifies the bytes of the source.
     let source: String
@@ -50,36 +50,37 @@ struct PartedUpload: Sendable {
             journal?.add(.ended(item: item))
             return answer
         } catch {
-            if journal == nil || !error.leavesWorkToResume { await giveUp(upload.id) }
+            if journal == nil || !error.leavesWorkToResume { await abort(upload.id) }
             throw error
         }
     }
 
-    private var layoutSize: Int64 { max(size, 1) }
-
     private func parts(_ partSize: Int64) -> [CopyPlan.Part] {
-        let layout = PartLayout(partSize: partSize, size: layoutSize, capabilities: store.capabilities)
-        return CopyPlan.parts(size: size, layout: layout)
+        CopyPlan.parts(size: size, partSize: partSize, limits: store.capabilities)
     }
 
-    /// The upload that an earlier process has left; nil where there is none that can become this object. One for another source is
-    /// aborted.
+    /// The upload that an earlier process has left; nil where there is none that can become this object. One for another source, or
+    /// whose parts these credentials may not list, is aborted.
     private func earlier() async throws(ObjectStoreError) -> Upload? {
         guard let known = journal?.upload(of: item) else { return nil }
         let id = UploadID(known.id)
         guard known.source == source else {
-            await giveUp(id)
+            await abort(id)
             return nil
         }
         let listed: [UploadedPart]
         do throws(ObjectStoreError) { listed = try await store.listParts(request.key, id) } catch {
-            guard error.kind == .noSuchUpload || error.kind == .notFound else { throw error }
-            journal?.add(.ended(item: item))
+            if error.leavesWorkToResume { throw error }
+            if error.kind == .noSuchUpload || error.kind == .notFound {
+                journal?.add(.ended(item: item))
+            } else {
+                await abort(id)
+            }
             return nil
         }
         let parts = parts(known.partSize)
         guard let (stored, missing) = CopyPlan.resume(parts, listed: listed) else {
-            await giveUp(id)
+            await abort(id)
             return nil
         }
         return Upload(id: id, parts: parts, stored: stored, missing: missing)
@@ -94,7 +95,7 @@ struct PartedUpload: Sendable {
         return Upload(id: id, parts: parts, missing: parts)
     }
 
-    private func giveUp(_ id: UploadID) async {
+    private func abort(_ id: UploadID) async {
         // Where this fails, "pailfs uploads list" shows the upload.
         try? await store.abortUpload(request.key, id)
         journal?.add(.ended(item: item))
@@ -109,16 +110,28 @@ struct PartedUpload: Sendable {
 
 extension ObjectStore {
     /// The object of a request whose answer was lost: a HEAD shows it, as its headers have the times of the source. Throws `error`
-    /// when the object is not there.
+    /// when the object is not there, or is an earlier one with other headers or of another storage class.
     func found(
         _ request: PutRequest, size: Int64, after error: ObjectStoreError
     ) async throws(ObjectStoreError) -> PutAnswer {
         let isInDoubt = error.isRetryable || error.isOfUntoldVersion || error.kind == .noSuchUpload
         guard isInDoubt, request.metadata.user["ctime"] != nil || error.isOfUntoldVersion,
             let found = try? await head(request.key, condition: nil), found.version.size == size,
-            found.metadata.hasUser(of: request.metadata)
+            found.metadata.hasUser(of: request.metadata), error.isOfUntoldVersion || hasHeaders(found, of: request)
         else { throw error }
         return PutAnswer(
             etag: found.version.etag, versionID: found.version.versionID, modified: found.version.modified)
+    }
+
+    /// Whether the object has the standard headers and the storage class of the request. Without a content type or a class in the
+    /// request, the store chooses them.
+    private func hasHeaders(_ info: ObjectInfo, of request: PutRequest) -> Bool {
+        let standard = capabilities.storageClasses.first
+        let isOfClass = request.storageClass.map { $0 == info.storageClass ?? standard ?? "STANDARD" } ?? true
+        return isOfClass
+            && capabilities.headers.allSatisfy { header in
+                let wanted = request.metadata[header]
+                return wanted == nil && header == .contentType || wanted == info.metadata[header]
+            }
     }
 }

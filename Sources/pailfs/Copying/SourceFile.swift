@@ -28,6 +28,20 @@ struct SourceFile: Sendable {
         guard status.kind == .file else {
             throw ObjectStoreError(ofFile: "\(path) is not a regular file", errno: EINVAL, .put)
         }
+        if size == 0 { try requireEmpty() }
+    }
+
+    /// Throws: when the file has bytes, though the kernel reports none, as in /proc.
+    private func requireEmpty() throws(ObjectStoreError) {
+        let bytes: [UInt8]
+        do throws(FileError) { bytes = try file.read(atMost: 1) } catch { throw ObjectStoreError(error, .put) }
+        guard !bytes.isEmpty else { return }
+        do throws(ByteTransferError) { try requireUnchanged() } catch {
+            throw ObjectStoreError(ofFile: error.reason, errno: error.errno, .put)
+        }
+        throw ObjectStoreError(
+            ofFile: "the kernel reports no length for \(file.path); copy from - and redirect standard input from it",
+            errno: EINVAL, .put)
     }
 
     /// Throws: when the file has changed since it was opened.
@@ -55,7 +69,7 @@ struct SourceFile: Sendable {
         }
     }
 
-    /// What identifies this state of the file, for the journal.
+    /// Identifies this state of the file, for the journal.
     var identity: String {
         "\(status.identity.device):\(status.identity.inode):\(status.size):\(AttributeCodec.text(status.modified)):"
             + AttributeCodec.text(status.changed)

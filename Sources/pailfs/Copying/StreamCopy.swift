@@ -3,7 +3,6 @@ import Commits
 import Digests
 import Glibc
 import ObjectStorage
-import Synchronization
 
 /// Standard input as an object: one PUT if it is short, else parts that are sent while more is read. Parts are kept in memory while
 /// they are sent, so that a request can be retried.
@@ -119,8 +118,8 @@ struct StreamDownload: Sendable {
     func run() async throws(ObjectStoreError) {
         let info = try await store.head(key, condition: .ifMatch(version.etag))
         // A store may have the checksum of one part only, or of many.
-        let whole = try await store.checksums(of: key, version)
-        let checksum = whole.count == 1 ? whole[0].checksum : info.checksum
+        let parts = try await store.checksums(of: key, info)
+        let checksum = parts.count == 1 ? parts[0].checksum : info.checksum
         var digest = checksum?.begin()
         let ranges = CopyPlan.missingRanges(size: version.size, known: [])
         var failure: ObjectStoreError?
@@ -132,9 +131,10 @@ struct StreamDownload: Sendable {
                 let (index, range) = (next, ranges[next])
                 next += 1
                 group.addTask {
-                    do throws(ObjectStoreError) { return (index, .success(try await bytes(range))) } catch {
-                        return (index, .failure(error))
-                    }
+                    do throws(ObjectStoreError) {
+                        let bytes = try await CarriedCopy.bytes(range, of: key, version.etag, in: store)
+                        return (index, .success(bytes))
+                    } catch { return (index, .failure(error)) }
                 }
             }
             for _ in 0..<width { begin() }
@@ -161,24 +161,5 @@ struct StreamDownload: Sendable {
 
     private static func outputFailed(_ errno: Int32) -> ObjectStoreError {
         ObjectStoreError(FileError(errno: errno, operation: "write", path: "standard output"), .get)
-    }
-
-    private func bytes(_ range: ByteRange) async throws(ObjectStoreError) -> [UInt8] {
-        let sink = MemorySink()
-        let request = GetRequest(key, range: range, condition: .ifMatch(version.etag))
-        let answer = try await store.get(request, into: sink)
-        guard answer.range == range else {
-            throw ObjectStoreError(
-                .integrity, .get, key: key, code: "OtherLength",
-                message: "the object ends before byte \(range.upperBound)")
-        }
-        return sink.bytes.withLock { $0 }
-    }
-
-    private final class MemorySink: ByteSink {
-        let bytes = Mutex<[UInt8]>([])
-
-        func receive(_ piece: RawSpan) { bytes.withLock { $0 += piece.copied } }
-        func restart() { bytes.withLock { $0 = [] } }
     }
 }

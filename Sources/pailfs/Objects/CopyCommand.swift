@@ -11,8 +11,8 @@ struct CopyCommand: ParsableCommand {
             machine. Between providers, and where a provider refuses to copy from one bucket to another, they pass through \
             it in pieces. A file keeps its time and mode.
 
-            A copy that was interrupted goes on when the same command is run again. "pailfs uploads list" shows uploads \
-            that were interrupted.
+            A copy that was interrupted is resumed when the same command is run again. "pailfs uploads list" shows \
+            uploads that were interrupted.
             """)
 
     @Argument(
@@ -78,6 +78,9 @@ struct HeaderChange: Sendable {
         }
         (self.header, self.value) = (header, value.isEmpty ? nil : String(value))
     }
+
+    /// As the command line has it.
+    var text: String { "\(header.rawValue): \(value ?? "")" }
 
     func apply(to metadata: inout ObjectMetadata) { metadata[header] = value }
 }
