@@ -117,9 +117,10 @@ extension JobRunner {
     ) async -> [ObjectKey: RemovalOutcome] {
         typealias Answer = (ObjectKey, RemovalOutcome)
         let answers = try? await concurrently(keys, width: Self.width) { key throws(ObjectStoreError) -> Answer in
-            do throws(ObjectStoreError) { return (key, try await remove(key) ? .done : .left) } catch {
-                return (key, .refused("\(error)"))
-            }
+            do throws(ObjectStoreError) {
+                let isDone = try await remove(key)
+                return (key, isDone ? .done : .left)
+            } catch { return (key, .refused("\(error)")) }
         }
         return Dictionary(answers ?? []) { first, _ in first }.filter { $0.value != .done }
     }

@@ -67,7 +67,8 @@ package struct JobRunner: Sendable {
     ) async throws(CommitError) -> Bool {
         enum Found { case copy(ObjectKey), other, onlyCopy }
         do throws(ObjectStoreError) {
-            let (sources, targets) = (try await listed(items, below: from), try await listed(items, below: to))
+            let sources = try await listed(items, below: from)
+            let targets = try await listed(items, below: to)
             let found = try await concurrently(items, width: Self.width) {
                 [self] (item) throws(ObjectStoreError) -> Found in
                 let source = ObjectKey(item.source.key)
@@ -76,7 +77,8 @@ package struct JobRunner: Sendable {
                     if targets.shows(item.source, at: key) { return .copy(key) }
                     if targets.lacks(key) { return .other }
                 }
-                let (original, target) = (try await object(source), try await object(key))
+                let original = try await object(source)
+                let target = try await object(key)
                 // The copy may be older than what another host has stored since.
                 let isOfListed = isCopy(target, of: item.source)
                 // The copy of a link cannot be recognised by its ETag.
@@ -198,7 +200,8 @@ package struct JobRunner: Sendable {
     private func moveTree(
         _ items: [ItemRecord], from: ByteString, to: ByteString
     ) async throws(ObjectStoreError) {
-        let (sources, targets) = (try await listed(items, below: from), try await listed(items, below: to))
+        let sources = try await listed(items, below: from)
+        let targets = try await listed(items, below: to)
         let verified = try await concurrently(items, width: Self.width) {
             [self] (item) throws(ObjectStoreError) -> ObjectKey? in
             let source = ObjectKey(item.source.key)

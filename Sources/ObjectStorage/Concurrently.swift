@@ -1,5 +1,8 @@
 /// Runs `body` for every item, `width` of them at a time, and returns the answers in the items' order. After a failure no further
 /// item is begun; the first failure is thrown once every running one has ended.
+///
+/// A tuple is made when all its elements are there: of one that has an `await` in it, the optimizer of Swift 6.3 returns elements
+/// from before the `await` as something else.
 package func concurrently<Item: Sendable, Answer: Sendable>(
     _ items: [Item], width: Int,
     _ body: @escaping @Sendable (Item) async throws(ObjectStoreError) -> Answer
@@ -13,9 +16,11 @@ package func concurrently<Item: Sendable, Answer: Sendable>(
             let (index, item) = (next, items[next])
             next += 1
             group.addTask {
-                do throws(ObjectStoreError) { return (index, .success(try await body(item))) } catch {
-                    return (index, .failure(error))
+                let result: Result<Answer, ObjectStoreError>
+                do throws(ObjectStoreError) { result = .success(try await body(item)) } catch {
+                    result = .failure(error)
                 }
+                return (index, result)
             }
         }
         for _ in 0..<max(width, 1) { begin() }

@@ -78,8 +78,10 @@ extension OverlaidStore {
             recent.remember(key, nil, at: at)
             if let write = recent[key] { doubtful.append(Doubt(key: key, write: write, listed: listed)) }
         }
-        let found = try await concurrently(doubtful, width: Self.width) { (doubt) throws(ObjectStoreError) in
-            (key: doubt.key, object: try await ask(doubt))
+        let found = try await concurrently(doubtful, width: Self.width) {
+            (doubt) throws(ObjectStoreError) -> (key: ObjectKey, object: ListedObject?) in
+            let object = try await ask(doubt)
+            return (key: doubt.key, object: object)
         }
         for (key, object) in found { objects[key] = object }
         prefixes.formUnion(claims.prefixes)

@@ -378,7 +378,7 @@ final class MemoryFileSystem: FileSystemOperations {
 
     var hasOpenHandles: Bool { state.withLock { !$0.openHandles.isEmpty } }
 
-    func shutDown(by end: Duration?) async -> [UnstoredFile] {
+    func shutDown(by end: @escaping @Sendable () -> Duration?) async -> [UnstoredFile] {
         state.withLock { $0.isShutDown = true }
         return [UnstoredFile(path: "left", reason: "for the test")]
     }

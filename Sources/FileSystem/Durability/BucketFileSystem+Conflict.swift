@@ -77,7 +77,8 @@ extension BucketFileSystem {
                 throw error.mayPass ? CommitError.store(cause) : .conflict(cause)
             }
             do throws(CommitError) {
-                return (place, try await draft.commit.commit(to: place.key, metadata: headers, condition: .absent))
+                let version = try await draft.commit.commit(to: place.key, metadata: headers, condition: .absent)
+                return (place, version)
             } catch {
                 guard case .conflict = error, others < Self.mostNames else { throw error }
                 others += 1

@@ -102,10 +102,12 @@ extension BucketFileSystem {
             let passes: (namespace: KeyGate.Pass, names: KeyGate.Pass)
             do {
                 let first = try await namespace.enter(alone: wanted)
-                do { passes = (first, try await names.enter(alone: wanted)) } catch {
+                let second: KeyGate.Pass
+                do { second = try await names.enter(alone: wanted) } catch {
                     namespace.leave(first)
                     throw error
                 }
+                passes = (first, second)
             } catch { throw .interrupted }
             defer {
                 names.leave(passes.names)

@@ -106,6 +106,12 @@ struct StreamUpload: Sendable {
     }
 }
 
+/// One range that was fetched.
+private struct Piece: Sendable {
+    let index: Int
+    let bytes: Result<[UInt8], ObjectStoreError>
+}
+
 /// One version of an object on standard output: ranges are fetched ahead, several at a time, and written in their order.
 struct StreamDownload: Sendable {
     let store: any ObjectStore
@@ -122,41 +128,47 @@ struct StreamDownload: Sendable {
         let checksum = parts.count == 1 ? parts[0].checksum : info.checksum
         var digest = checksum?.begin()
         let ranges = CopyPlan.missingRanges(size: version.size, known: [])
+        var written: Int64 = 0
         var failure: ObjectStoreError?
-        await withTaskGroup(of: (Int, Result<[UInt8], ObjectStoreError>).self) { group in
-            var (next, written): (Int, Int) = (0, 0)
+        await withTaskGroup(of: Piece.self) { group in
+            var next = 0
             var arrived: [Int: [UInt8]] = [:]
-            func begin() {
-                guard next < ranges.count, next < written + width, failure == nil else { return }
-                let (index, range) = (next, ranges[next])
-                next += 1
-                group.addTask {
-                    do throws(ObjectStoreError) {
-                        let bytes = try await CarriedCopy.bytes(range, of: key, version.etag, in: store)
-                        return (index, .success(bytes))
-                    } catch { return (index, .failure(error)) }
+            for index in ranges.indices {
+                // Up to `width` ranges are fetched at a time, those that have arrived early included.
+                while next < min(ranges.count, index + width) {
+                    let (place, range) = (next, ranges[next])
+                    group.addTask { Piece(index: place, bytes: await fetched(range)) }
+                    next += 1
                 }
+                while arrived[index] == nil, failure == nil, let piece = await group.next() {
+                    switch piece.bytes {
+                    case .success(let bytes): arrived[piece.index] = bytes
+                    case .failure(let error): failure = error
+                    }
+                }
+                guard failure == nil, let bytes = arrived.removeValue(forKey: index) else { break }
+                digest?.update(bytes)
+                if !write(bytes[...]) {
+                    failure = Self.outputFailed(errno)
+                    break
+                }
+                written += Int64(bytes.count)
             }
-            for _ in 0..<width { begin() }
-            for await (index, result) in group {
-                switch result {
-                case .success(let bytes): arrived[index] = bytes
-                case .failure(let error): failure = failure ?? error
-                }
-                while failure == nil, let bytes = arrived.removeValue(forKey: written) {
-                    digest?.update(bytes)
-                    if !write(bytes[...]) { failure = Self.outputFailed(errno) }
-                    written += 1
-                    begin()
-                }
-            }
+            group.cancelAll()
         }
         if let failure { throw failure }
+        precondition(written == version.size, "all ranges were written, and nothing failed")
         if let digest, let checksum, digest.finish() != checksum.digest {
             throw ObjectStoreError(
                 ofFile: "the bytes on standard output are not those of the object: they have another \(checksum.name)",
                 errno: EIO, .get)
         }
+    }
+
+    private func fetched(_ range: ByteRange) async -> Result<[UInt8], ObjectStoreError> {
+        do throws(ObjectStoreError) {
+            return .success(try await CarriedCopy.bytes(range, of: key, version.etag, in: store))
+        } catch { return .failure(error) }
     }
 
     private static func outputFailed(_ errno: Int32) -> ObjectStoreError {

@@ -36,8 +36,10 @@ struct ETagCheckup {
     ) {
         let before = session.capabilities.quirks
         report.compare(name) { () throws(CommandError) in
-            let (told, shown) = try session.answer { store async throws(ObjectStoreError) in
-                (try await write(store), try await store.head(key, condition: nil).version.etag)
+            let (told, shown) = try session.answer { store async throws(ObjectStoreError) -> (ETag, ETag) in
+                let told = try await write(store)
+                let shown = try await store.head(key, condition: nil).version.etag
+                return (told, shown)
             }
             guard told == shown else {
                 throw CommandError("HEAD shows another ETag: a mount takes its own writes for those of another host")
