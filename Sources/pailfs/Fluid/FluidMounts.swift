@@ -39,7 +39,7 @@ struct FluidMounts {
     mutating func run() -> Int32 {
         while true {
             start()
-            if isEnding || wanted.isEmpty, served.isEmpty { return status }
+            if isEnding, served.isEmpty { return status }
             _ = linux_poll(descriptor, Self.pause)
             while true {
                 let signal = linux_next_signal(descriptor)
@@ -82,7 +82,8 @@ struct FluidMounts {
                 return fail("\(mount.place) cannot be made: \(error)")
             }
             let words =
-                ["pailfs", "mount", mount.url, mount.place, "--foreground"] + (options + mount.options).flatMap { ["-o", $0] }
+                ["pailfs", "mount", mount.url, mount.place, "--foreground"]
+                + (options + mount.options).flatMap { ["-o", $0] }
             var argv: [UnsafeMutablePointer<CChar>?] = words.map { (word: String) in strdup(word) }
             argv.append(nil)
             defer { for word in argv { free(word) } }
@@ -121,7 +122,7 @@ struct FluidMounts {
             if one.isEnding { continue }
             // An unmount ends a mount until the file names it anew.
             wanted.removeAll { $0 == one.mount }
-            if code != 0 { end(SIGTERM) }
+            if code != 0 || wanted.isEmpty { end(SIGTERM) }
         }
     }
 }
