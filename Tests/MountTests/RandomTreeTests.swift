@@ -19,6 +19,13 @@ extension RealMounts {
             try await Self.run("durable=local", isLong ? "--operations 5000 --runs 20" : "--operations 1000 --seed 2")
         }
 
+        /// Where the process dies, all processes of the mount do, and a keeper has it.
+        @Test(.rule("crash.keeper"), .timeLimit(.minutes(isLong ? 60 : 5)), arguments: ["remote", "local"])
+        func aTreeLooksAsOnALocalDiskWhenAllProcessesOfTheMountDie(_ durable: String) async throws {
+            try await Self.run(
+                "durable=\(durable)", keeper: true, isLong ? "--operations 5000 --runs 20" : "--operations 600 --seed 4")
+        }
+
         /// The state directory is elsewhere. What only the cache keeps, times of directories among it, is learnt anew.
         @Test(.rule("space.deleted"), .timeLimit(.minutes(isLong ? 60 : 5)), arguments: ["remote", "local"])
         func aTreeLooksAsOnALocalDiskWhileItsCacheIsDeleted(_ durable: String) async throws {
@@ -28,9 +35,13 @@ extension RealMounts {
         }
 
         /// The program mounts by itself; it prints its seed first and, of a difference, the shortest sequence that shows it.
-        private static func run(_ durable: String, state: Bool = false, _ arguments: String) async throws {
+        private static func run(
+            _ durable: String, state: Bool = false, keeper: Bool = false, _ arguments: String
+        ) async throws {
             try await withStore { world, _ in
-                let options = [durable] + (state ? ["state-dir=\(world.scratch.path("state"))"] : [])
+                let options =
+                    [durable] + (state ? ["state-dir=\(world.scratch.path("state"))"] : [])
+                    + (keeper ? ["keeper=\(world.scratch.path("keeper"))"] : [])
                 let outcome = try await world.attempt(
                     """
                     cd $T

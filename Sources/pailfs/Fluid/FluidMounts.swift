@@ -11,6 +11,13 @@ struct FluidMounts {
         let mount: FluidConfig.Mount
         /// The mount is to end: its status counts for nothing but what is not stored.
         var isEnding = false
+
+        /// Whether nothing can be mounted at `place` now.
+        func blocks(_ place: String) -> Bool {
+            let ours = mount.place
+            return ours == place
+                || isEnding && (place.hasPrefix(ours + "/") || ours.hasPrefix(place + "/"))
+        }
     }
 
     private static let signals = [SIGCHLD, SIGTERM, SIGINT, SIGHUP]
@@ -74,10 +81,11 @@ struct FluidMounts {
         }
     }
 
-    /// Starts what is wanted and has no process. A place whose former mount still ends waits for that.
+    /// Starts what is wanted and has no process. A place waits for the end of a former mount there, above or below: that would hide
+    /// it, or not end.
     private mutating func start() {
         guard !isEnding else { return }
-        for mount in wanted where !served.values.contains(where: { $0.mount.place == mount.place }) {
+        for mount in wanted where !served.values.contains(where: { $0.blocks(mount.place) }) {
             do { try Directory.create(mount.place, permissions: 0o755) } catch {
                 return fail("\(mount.place) cannot be made: \(error)")
             }

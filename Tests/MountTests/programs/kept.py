@@ -8,16 +8,20 @@ usage: kept.py use FILE
            A service manager with a store of descriptors. start: runs COMMAND, with what is in the store, and answers when that
            says it is ready or ends; kill, term: signals it and its children and answers with its status; stored: the names in
            the store, without those of connections that have ended; wait: waits until it has ended by itself.
+       kept.py run
+           The command is a list of words in JSON; the answer is its status and what it printed, in JSON.
        kept.py answer SOCKET LINE
            A keeper that answers every request with LINE.
 """
 
 import array
 import errno
+import json
 import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 
 
@@ -147,10 +151,18 @@ def answer_all(path, line):
         peer.close()
 
 
+def run():
+    for line in commands():
+        ended = subprocess.run(json.loads(line), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        answer(json.dumps([ended.returncode, ended.stdout]))
+
+
 act, rest = sys.argv[1], sys.argv[2:]
 if act == "use":
     use(rest[0])
 elif act == "manage":
     manage(rest[0], rest[1:])
+elif act == "run":
+    run()
 else:
     answer_all(rest[0], rest[1])

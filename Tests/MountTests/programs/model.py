@@ -6,7 +6,8 @@ Mounts URL with the mount options OPTIONS at MOUNTPOINT, empties it, and does ea
 answer the same error or the same value, and to look the same afterwards: names, kinds, modes, owners, sizes, content,
 extended attributes, and modification times, which change in the mount when they change in the directory and at no other
 moment. Inode numbers stay with their files. Among the acts are those of somebody else on the bucket (boto3, as for
-bucket.py), new mounts, mounts with an empty cache, and the death of the process that serves the mount.
+bucket.py), new mounts, mounts with an empty cache, and the death of the process that serves the mount; with the option keeper=PATH
+among OPTIONS, of all its processes, after which the next mount takes it back.
 
 --operations  acts of one run (3000)
 --runs        runs, each with a seed of its own and from an empty tree (1)
@@ -89,6 +90,14 @@ class Mount:
         self.point, self.url, self.options = options.mountpoint, options.url, options.options
         self.cache = next(word[10:] for word in options.options.split(",") if word.startswith("cache-dir="))
         self.isLocal = "durable=local" in options.options
+        self.starter = None
+        keeper = next((word[7:] for word in options.options.split(",") if word.startswith("keeper=")), None)
+        if keeper:
+            self.keeper = subprocess.Popen([PAILFS, "keep", keeper])
+            # Starts processes while this one has files of the mount open: a child of this one would close them, and wait.
+            program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kept.py")
+            self.starter = subprocess.Popen(
+                [sys.executable, program, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, *command):
         outcome = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -97,7 +106,8 @@ class Mount:
         return outcome.stdout
 
     def begin(self, more=""):
-        self.run(PAILFS, "mount", self.url, self.point, "-o", self.options + more)
+        self.command = [PAILFS, "mount", self.url, self.point, "-o", self.options + more]
+        self.run(*self.command)
         mounts = json.loads(self.run(PAILFS, "status", "--json", self.point))["mounts"]
         self.holder = mounts[0]["pid"]
 
@@ -108,7 +118,31 @@ class Mount:
         with open(f"/proc/{self.holder}/task/{self.holder}/children") as children:
             return next(map(int, children.read().split()), None)
 
+    def kill_all(self):
+        """Kills holder and worker, and has another program mount again."""
+        killed = [self.holder, self.worker()]
+        for process in filter(None, killed):
+            os.kill(process, signal.SIGKILL)
+        while any(os.path.exists(f"/proc/{process}") for process in filter(None, killed)):
+            time.sleep(0.005)
+        answer = "?"
+        for command in self.command, [PAILFS, "status", "--json", self.point]:
+            self.starter.stdin.write(json.dumps(command) + "\n")
+            self.starter.stdin.flush()
+            status, answer = json.loads(self.starter.stdout.readline())
+            if status:
+                raise Difference(f"{command[:3]}: {answer}")
+        self.holder = json.loads(answer)["mounts"][0]["pid"]
+
+    def leave(self):
+        if self.starter:
+            self.starter.stdin.close()
+            self.keeper.terminate()
+            self.keeper.wait()
+
     def kill(self):
+        if self.starter:
+            return self.kill_all()
         killed = self.worker()
         os.kill(killed, signal.SIGKILL)
         deadline = time.monotonic() + 60
@@ -409,8 +443,10 @@ def main():
         if failure:
             for line in shrinking.report(numbered, failure, lambda part: play(part, mount, options, True), seed, seconds=100):
                 print(line, file=sys.stderr, flush=True)
+            mount.leave()
             sys.exit(1)
     mount.end()
+    mount.leave()
 
 
 main()
