@@ -68,9 +68,54 @@ extension RealMounts {
                     \(line("$T/in/a.gz $T/in/b.gz $T/in/c.txt @/logs/", in: world))
                     \(line("'@/logs/*.gz' $T/out/", in: world))
                     test "$(ls $T/out | tr '\\n' ' ')" = 'a.gz b.gz '
+                    test "$(\(line("'@/logs/a*' -", in: world)))" = a.gz
+                    \(line("$T/in/a.gz @/dir1/a", in: world)); \(line("$T/in/b.gz '@/dir[1]/a'", in: world))
+                    \(line("-r '@/dir[1]/' $T/literal", in: world)); test "$(cat $T/literal/a)" = b.gz
+                    \(line("-r '@/dir[1]' $T/same", in: world)); test "$(cat $T/same/a)" = b.gz
+                    cd $T/in; \(line("-r . @/dots/", in: world)); \(line("-r ../in/.. @/up/", in: world))
                     """)
+                let keys = try await world.outside("keys").split(separator: "\n")
+                #expect(keys.filter { $0.hasPrefix("dots/") } == ["dots/a.gz", "dots/b.gz", "dots/c.txt"])
+                #expect(keys.contains { $0.hasPrefix("up/") && $0.hasSuffix("/in/a.gz") }, "\(keys)")
+                #expect(!keys.contains { $0.contains("..") })
                 let none = try await copy("\(world.bucket.url)/none*", world.scratch.path("out"), in: world)
                 #expect(none.status == 1 && none.errors.contains("matches no key"), "\(none)")
+                let many = try await copy("\(world.bucket.url)/logs/*", "-", in: world)
+                #expect(many.status == 1 && many.errors.contains("matches 3 keys"), "\(many)")
+            }
+        }
+
+        /// Each connection has threads of its own, and each check costs requests.
+        @Test(.timeLimit(.minutes(5))) func sourcesInOneBucketHaveOneConnection() async throws {
+            try await withStore { world, store in
+                try await world.sh(
+                    "mkdir $T/in; for n in 1 2 3; do echo $n >$T/in/$n; done; \(line("-r $T/in @/p", in: world))")
+                let url = world.bucket.url
+                func cost(_ sources: [String]) async throws -> Int {
+                    let requests = try await store.requests {
+                        let copied = try await world.pailfs(
+                            ["cp"] + sources + ["\(world.scratch.path("out"))/", "-o", world.options([])])
+                        #expect(copied.succeeded, "\(copied)")
+                    }
+                    return requests.counts.values.reduce(0, +) - 2 * sources.count
+                }
+                // A HEAD and a GET for each object.
+                let one = try await cost(["\(url)/p/1"])
+                #expect(try await cost(["\(url)/p/1", "\(url)/p/2", "\(url)/p/3"]) == one)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5))) func aLinkOfAMountIsNoFile() async throws {
+            try await withStore { world, _ in
+                try await world.mount()
+                try await world.sh(
+                    """
+                    mkdir d; echo a >d/a; ln -s a d/link; '\(Programs.pailfs)' flush --wait .
+                    if \(line("-r d $T/out", in: world)) 2>$T/errors; then exit 1; fi
+                    grep -q 'd/link.rclonelink: it is a symbolic link' $T/errors; test "$(ls $T/out)" = a
+                    \(line("-r d copy", in: world)); test "$(readlink copy/link)" = a
+                    """)
+                try await world.unmount()
             }
         }
 
@@ -195,6 +240,27 @@ extension RealMounts {
             }
         }
 
+        @Test(.timeLimit(.minutes(5))) func twoProcessesDoNotMakeTheSameCopy() async throws {
+            try await withStore { world, store in
+                try await world.sh("echo a >$T/a")
+                let command = line("$T/a @/a", in: world)
+                try await store.setFaults("op=PutObject,kind=hang")
+                let first = try world.start("exec \(command)")
+                let journals = world.scratch.path("cache/copies")
+                let isThere = await poll(for: .seconds(60)) { () -> Bool? in
+                    let names = (try? FileManager.default.contentsOfDirectory(atPath: journals)) ?? []
+                    return names.isEmpty ? nil : true
+                }
+                #expect(isThere == true, "\(first.errors)")
+                let second = try await copy(world.scratch.path("a"), "\(world.bucket.url)/a", in: world)
+                #expect(second.status == 1 && second.errors.contains("another process makes this copy"), "\(second)")
+                first.send(SIGKILL)
+                _ = await first.wait(deadline: .seconds(20))
+                try await store.setFaults()
+                try await world.sh(command)
+            }
+        }
+
         // MARK: The terminal
 
         @Test(.timeLimit(.minutes(5))) func progressIsShownOnATerminalOnly() async throws {
@@ -238,6 +304,7 @@ extension RealMounts {
                     (["\(url)/none", path("there")], "none"),
                     (["\(url)/none", path("dangling")], "is a symbolic link"),
                     (["-r", "\(url)/none/", path("there")], "nothing to copy"),
+                    (["-r", "\(url)/", "\(url)/backup/"], "copied into itself"),
                     ([path("a"), "s3://"], "names no bucket"),
                     (["--header", "Content-Type: x/y", "\(url)/x", path("there")], "local"),
                 ]
