@@ -1,5 +1,4 @@
 import Basics
-import Synchronization
 import TestSupport
 import Testing
 
@@ -123,28 +122,19 @@ import Testing
         #expect(try Directory.names(in: directory.path).count == 1)
     }
 
-    /// A process that ends removes the file that another one may have opened.
-    @Test func oneProcessAtATimeHasTheJournal() async throws {
+    /// A process that ends removes the file that another one has opened and not locked yet.
+    @Test func aLockOnARemovedFileDoesNotCount() throws {
         let directory = try TemporaryDirectory()
-        let path = directory.path
-        final class Users: Sendable { let counts = Mutex((now: 0, most: 0, ever: 0)) }
-        let users = Users()
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<4 {
-                group.addTask {
-                    for _ in 0..<500 {
-                        guard let journal = try CopyJournal(in: path, identity: ["a"], boot: "b") else { continue }
-                        users.counts.withLock { counts in
-                            counts = (counts.now + 1, max(counts.most, counts.now + 1), counts.ever + 1)
-                        }
-                        users.counts.withLock { $0.now -= 1 }
-                        journal.close(isComplete: true)
-                    }
-                }
-            }
-            try await group.waitForAll()
+        let path = directory.path + "/journal"
+        var opened: [File] = []
+        let file = try CopyJournal.open(path) { (path) throws(FileError) in
+            let file = try File(path, .readWrite, create: .ifMissing)
+            if opened.isEmpty { try File.remove(path) }
+            opened.append(file)
+            return file
         }
-        #expect(users.counts.withLock { $0.most == 1 && $0.ever > 0 })
+        #expect(opened.count == 2 && file === opened[1])
+        #expect(try CopyJournal.open(path) == nil)
     }
 
     @Test func aRefusedNameDoesNotKeepTheJournal() {

@@ -52,9 +52,14 @@ final class CopyJournal: Sendable {
 
     /// The locked file; nil when another process has it. A process that ends removes its file, and a rewrite replaces it: a lock
     /// on such a file keeps no other process out.
-    private static func open(_ path: String) throws(FileError) -> File? {
+    static func open(
+        _ path: String,
+        opening: (String) throws(FileError) -> File = { (path) throws(FileError) in
+            try File(path, .readWrite, create: .ifMissing)
+        }
+    ) throws(FileError) -> File? {
         while true {
-            let file = try File(path, .readWrite, create: .ifMissing)
+            let file = try opening(path)
             guard try file.tryLock() else { return nil }
             if try LocalFileStatus(of: path)?.identity == LocalFileStatus(of: file).identity { return file }
         }
