@@ -314,6 +314,7 @@ extension RealMounts {
                     #expect(outcome.errors.split(separator: "\n").count == 1, "\(arguments): \(outcome)")
                 }
                 #expect(try await world.outside("keys") == "")
+                try await world.sh("test -z \"$(ls -A $T/cache/copies)\"")
             }
         }
     }

@@ -83,6 +83,8 @@ struct CopyRun {
         var context = CopyContext()
         context.rules = options.rules
         context.journal = options.rules.isDry ? nil : try openJournal(anySession.request)
+        var isComplete = false
+        defer { context.journal?.close(isComplete: isComplete) }
         if let target { context.present = try present(context.journal, in: target) }
         context.tally = CopyTally(moved: moved(target, found))
         let directories = LocalDirectoryMaker(CopyPlan.withoutSlash(destination.path).description)
@@ -103,6 +105,7 @@ struct CopyRun {
             }
         }
         if target == nil, !options.rules.isDry { directories.sync() }
+        isComplete = failure == nil && !context.tally.hasRepairable
         try finish(context, failure, readers: found.compactMap(\.session), target)
     }
 
@@ -126,7 +129,6 @@ struct CopyRun {
         _ context: CopyContext, _ failure: ObjectStoreError?, readers: [ObjectStoreSession],
         _ target: ObjectStoreSession?
     ) throws(CommandError) {
-        context.journal?.close(isComplete: failure == nil && !context.tally.hasRepairable)
         let failures = context.tally.failures
         for (name, reason) in failures {
             Entry.say("pailfs: not copied: \(Output.text(name)): \(reason)")
