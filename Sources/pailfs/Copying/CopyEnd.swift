@@ -83,6 +83,12 @@ enum CopyEnd: Sendable {
         }
     }
 
+    /// Whether it is a path in a mount that does not end in a slash or a dot: then the copies of a directory get its name.
+    var isNamedDirectory: Bool {
+        guard let path = target?.mount?.given else { return false }
+        return !CopyPlan.named(path, resolved: path).hasSuffix("/")
+    }
+
     var target: ObjectTarget? {
         guard case .stored(let target) = self else { return nil }
         return target

@@ -58,8 +58,9 @@ extension CopyRun {
         _ source: CopySource, _ target: ObjectStoreSession?, _ context: CopyContext,
         _ directories: LocalDirectoryMaker, into: Bool
     ) throws(CommandError) -> CopyEngine.Part {
-        // A directory that a pattern stands for goes into the destination under its own name.
-        let given = source.isTree && source.isMatch ? CopyPlan.withoutSlash(source.path) : source.path
+        // The key of a directory ends in a slash, also where a pattern or a path without one has found it.
+        let isNamed = source.isMatch || source.end.isNamedDirectory
+        let given = source.isTree && isNamed ? CopyPlan.withoutSlash(source.path) : source.path
         let beginning = CopyPlan.beginning(of: given, isTree: source.isTree, into: into)
         let root = CopyPlan.path(destination.path, beginning)
         return CopyEngine.Part(
