@@ -54,6 +54,11 @@ extension RealMounts {
                     \(line("@/big -", in: world)) | cmp - $T/big
                     echo small | \(line("- @/small", in: world))
                     test "$(\(line("@/small -", in: world)))" = small
+                    for dry in '' --dry-run; do
+                        if echo other | \(line("-n $dry - @/small", in: world)) 2>$T/errors; then exit 1; fi
+                        grep -q 'small already exists; leave out -n' $T/errors
+                    done
+                    test "$(\(line("@/small -", in: world)))" = small
                     : | \(line("- @/empty", in: world))
                     test "$(\(line("@/empty -", in: world)) | wc -c)" = 0
                     """)
@@ -212,7 +217,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5))) func aSourceThatChangedIsUploadedAnew() async throws {
+        @Test(.timeLimit(.minutes(5))) func aSourceThatChangedIsUploadedAgain() async throws {
             try await withStore { world, store in
                 try await world.sh("head -c 100000000 /dev/urandom >$T/big")
                 let command = line("$T/big @/big", in: world)
@@ -250,8 +255,8 @@ extension RealMounts {
                 #expect(rest.counts["GetObject"] == 40, "\(rest)")
                 try await world.sh("diff -r $T/tree $T/back")
                 // When everything is copied, the next command copies it again.
-                let anew = try await store.requests { try await world.sh(command) }
-                #expect(anew.counts["PutObject"] == 100, "\(anew)")
+                let whole = try await store.requests { try await world.sh(command) }
+                #expect(whole.counts["PutObject"] == 100, "\(whole)")
             }
         }
 

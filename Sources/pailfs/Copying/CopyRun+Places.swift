@@ -72,7 +72,9 @@ extension CopyRun {
         let rules = options.rules
         if rules.isDry {
             if rules.isExclusive {
-                try session.answer { store async throws(ObjectStoreError) in try await store.requireAbsent(key) }
+                try perform(in: session, CopyTally()) { () async throws(ObjectStoreError) in
+                    try await session.store.requireAbsent(key)
+                }
             }
             return Output.line(naming: "- -> " + destination.label + key.bytes)
         }
