@@ -95,7 +95,9 @@ extension RealMounts {
                 let port = unusedPorts(1)[0]
                 try await world.mount(["metrics=all:\(port)"])
                 for address in ["127.0.0.1", "127.0.0.2"] {
-                    try await world.sh("curl -sS --fail http://\(address):\(port)/ | grep -q '^pailfs_open_files 0$'")
+                    try await world.sh(
+                        "curl -sS --fail http://\(address):\(port)/ >$T/figures; grep -q '^pailfs_open_files 0$' $T/figures"
+                    )
                 }
             }
         }

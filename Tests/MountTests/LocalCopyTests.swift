@@ -311,6 +311,36 @@ extension RealMounts {
             }
         }
 
+        @Test(.timeLimit(.minutes(5)), arguments: [Provider.s3, .oss, .cos, .kodo, .swift])
+        func copiesHaveTheMetadataOfTheCommand(_ provider: Provider) async throws {
+            try await provider.withWorld { world in
+                try await world.sh(
+                    """
+                    cd $T; echo text >a; url=\(world.bucket.url)
+                    cp() { '\(Programs.pailfs)' cp -o '\(world.options([]))' "$@"; }
+                    stat() { '\(Programs.pailfs)' stat -o '\(world.options([]))' $url/$1; }
+                    cp --header 'X-Object-Meta-Team: Blue' --header 'Cache-Control: no-store' a $url/a
+                    stat a | grep -i team | grep -q Blue
+                    cp --header 'x-amz-meta-team:' --header 'x-oss-meta-other: 1' $url/a $url/b
+                    stat b >b.stat; ! grep -i team b.stat; grep -i other b.stat
+                    stat b | grep -q no-store || test \(provider) = swift
+                    """)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5))) func copiesHaveTheACLOfTheCommand() async throws {
+            try await withStore { world, store in
+                try await world.sh(
+                    """
+                    cd $T; echo text >a; url=\(world.bucket.url)
+                    cp() { '\(Programs.pailfs)' cp -o '\(world.options([]))' "$@"; }
+                    get() { curl -sS --fail \(store.endpoint)/\(world.bucket.name)/$1; }
+                    cp a $url/private; cp --acl public-read a $url/public; cp --acl public-read $url/private $url/copy
+                    refuses get private; test "$(get public)$(get copy)" = texttext
+                    """)
+            }
+        }
+
         @Test(.timeLimit(.minutes(5))) func wrongArgumentsAreRefusedWithTheRemedy() async throws {
             try await withStore { world, _ in
                 try await world.sh("mkdir $T/tree $T/there; echo a >$T/a; echo b >$T/b; ln -s nowhere $T/dangling")
@@ -327,6 +357,10 @@ extension RealMounts {
                     (["-r", "\(url)/", "\(url)/backup/"], "copied into itself"),
                     ([path("a"), "s3://"], "names no bucket"),
                     (["--header", "Content-Type: x/y", "\(url)/x", path("there")], "local"),
+                    (["--acl", "private", "\(url)/x", path("there")], "local"),
+                    (["--header", "X-Other: y", path("a"), "\(url)/x"], "is not a stored header"),
+                    (["--header", "x-amz-meta-mode: 1", path("a"), "\(url)/x"], "pailfs keeps attributes"),
+                    (["--header", "x-amz-meta-a b: 1", path("a"), "\(url)/x"], "names of metadata are limited"),
                 ]
                 for (arguments, message) in wrong {
                     let outcome = try await world.pailfs(["cp"] + arguments + ["-o", world.options([])])

@@ -23,7 +23,8 @@ extension RealMounts {
         @Test(.rule("crash.keeper"), .timeLimit(.minutes(isLong ? 60 : 5)), arguments: ["remote", "local"])
         func aTreeLooksAsOnALocalDiskWhenAllProcessesOfTheMountDie(_ durable: String) async throws {
             try await Self.run(
-                "durable=\(durable)", keeper: true, isLong ? "--operations 5000 --runs 20" : "--operations 600 --seed 4")
+                "durable=\(durable)", keeper: true, isLong ? "--operations 5000 --runs 20" : "--operations 600 --seed 4"
+            )
         }
 
         /// The state directory is elsewhere. What only the cache keeps, times of directories among it, is learnt anew.

@@ -4,28 +4,28 @@ import Metadata
 import ObjectStorage
 
 /// `user.meta.NAME`: the object's own metadata, as other programs see it in the store's header for NAME.
-struct UserMetadataName: Sendable {
-    static let prefix = "user.meta."
+package struct UserMetadataName: Sendable {
+    package static let prefix = "user.meta."
     /// In bytes.
     private static let longest = 128
 
     /// The name of the header. Names do not differ by case (RFC 9110, section 5.1), and stores return lower case.
-    let key: String
+    package let key: String
 
     /// nil for other attributes.
-    init?(_ attribute: String) {
+    package init?(_ attribute: String) {
         guard attribute.hasPrefix(Self.prefix) else { return nil }
         key = attribute.dropFirst(Self.prefix.count).lowercased()
     }
 
     /// Whether every store takes a header of that name.
-    var isValid: Bool {
+    package var isValid: Bool {
         (1...Self.longest).contains(key.utf8.count)
             && key.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || "-_.".utf8.contains($0) }
     }
 
     /// Whether pailfs keeps attributes of the file in it.
-    var isOurs: Bool { Self.isOurs(key) }
+    package var isOurs: Bool { Self.isOurs(key) }
 
     func value(in headers: ObjectMetadata) -> String? { isOurs ? nil : headers.user[key] }
 

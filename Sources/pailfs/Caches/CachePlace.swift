@@ -66,8 +66,22 @@ struct CachePlace: Sendable {
         return places.sorted { $0.state < $1.state }.map(CachePlace.init)
     }
 
+    /// Five seconds, with the pauses between them.
+    private static let mostTries = 100
+
     /// Locks the directory for this command, or returns the process that has it.
     func holder() throws(CommandError) -> Holder {
+        for _ in 1..<Self.mostTries {
+            if let holder = try holder(isLastTry: false) { return holder }
+            usleep(50_000)
+        }
+        guard let holder = try holder(isLastTry: true) else { preconditionFailure("the last try throws instead") }
+        return holder
+    }
+
+    /// nil, unless this is the last try, where another process has the directory and does not answer: a killed process keeps its
+    /// lock until the kernel has ended it, when its mount may be gone already.
+    private func holder(isLastTry: Bool) throws(CommandError) -> Holder? {
         do throws(JournalingError) { return .us(try LocalDirectories(existing: place)) } catch {
             let owner: UInt32
             switch error {
@@ -81,7 +95,11 @@ struct CachePlace: Sendable {
             let found = MountStatus.all(of: owner).first { status in
                 status.cache.map { (File.resolved($0.place.state) ?? $0.place.state) == own } ?? false
             }
-            guard let found else { throw LeavingMount.error(error) ?? CommandError(error.description) }
+            guard let found else {
+                if let leaving = LeavingMount.error(error) { throw leaving }
+                guard isLastTry else { return nil }
+                throw CommandError(error.description)
+            }
             let isMounted =
                 HandedConnection.isName(found.mountpoint)
                 ? !(found.pid.map { LeavingMount.isLeaving($0, mountpoint: found.mountpoint) } ?? false)

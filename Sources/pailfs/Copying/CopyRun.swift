@@ -15,6 +15,11 @@ struct CopyRun {
         /// Files copied at the same time.
         var jobs = 8
         var isQuiet = false
+        /// Whether the copies are to have an ACL, which is among the options of the store.
+        var setsACL = false
+
+        /// Whether the copies are to have what files do not.
+        var changesObjects: Bool { !rules.headers.isEmpty || rules.storageClass != nil || setsACL }
     }
 
     let options: Options
@@ -33,8 +38,9 @@ struct CopyRun {
         destination = try CopyEnd(destination: destinationText, options: options.storeOptions)
         for (text, source) in zip(paths, sources) { try check(source, text) }
         if sources.count > 1 { try requireDirectory() }
-        if destination.target == nil, !options.rules.headers.isEmpty || options.rules.storageClass != nil {
-            throw CommandError("--header and --class are for objects, and \(destinationText) is local; leave them out")
+        if destination.target == nil, options.changesObjects {
+            throw CommandError(
+                "--header, --class and --acl are for objects, and \(destinationText) is local; leave them out")
         }
     }
 

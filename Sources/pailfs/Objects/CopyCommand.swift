@@ -34,11 +34,14 @@ struct CopyCommand: ParsableCommand {
     @Option(name: .shortAndLong, help: ArgumentHelp("Files copied at the same time.", valueName: "number")) var jobs = 8
     @Option(
         help: ArgumentHelp(
-            "Content-Type, Cache-Control, Content-Disposition, Content-Encoding, Content-Language or Expires.",
+            "Content-Type, Cache-Control, Content-Disposition, Content-Encoding, Content-Language, Expires, or metadata such "
+                + "as x-amz-meta-NAME.",
             valueName: "name: value"))
     var header: [String] = []
     @Option(name: .customLong("class"), help: "Storage class of the copies. Default: the class of the source.")
     var storageClass: String?
+    @Option(help: ArgumentHelp("ACL of the copies, such as public-read. Default: that of the option acl."))
+    var acl: String?
     @Flag(name: [.customShort("q"), .long], help: "Do not show the progress on a terminal.") var quiet = false
 
     func validate() throws {
@@ -50,37 +53,11 @@ struct CopyCommand: ParsableCommand {
 
     mutating func run() throws {
         var options = CopyRun.Options()
-        options.storeOptions = location.options
+        options.storeOptions = location.options + (acl.map { ["acl=\($0)"] } ?? [])
         options.rules = CopyRules(
             headers: try header.map(HeaderChange.init), storageClass: storageClass, isExclusive: noClobber,
             updates: update, isDry: dryRun, followsLinks: dereference)
-        (options.isRecursive, options.jobs, options.isQuiet) = (recursive, jobs, quiet)
+        (options.isRecursive, options.jobs, options.isQuiet, options.setsACL) = (recursive, jobs, quiet, acl != nil)
         try CopyRun(paths, options).run()
     }
-}
-
-/// A header to set or remove, as the command line has it: `Name: value`.
-struct HeaderChange: Sendable {
-    private let header: StoredHeader
-    private let value: String?
-
-    init(_ text: String) throws(CommandError) {
-        guard let colon = text.firstIndex(of: ":"), let header = StoredHeader(rawValue: text[..<colon].lowercased())
-        else {
-            throw CommandError(
-                "--header \(text) is not a stored header; write one of "
-                    + "\(StoredHeader.allCases.map(\.rawValue).joined(separator: ", ")), a colon and its value")
-        }
-        var value = text[text.index(after: colon)...].drop { $0 == " " }
-        while value.last == " " { value.removeLast() }
-        guard value.isEmpty || StoredHeader.canCarry(String(value)) else {
-            throw CommandError("--header \(text): a header can have printable ASCII only")
-        }
-        (self.header, self.value) = (header, value.isEmpty ? nil : String(value))
-    }
-
-    /// As the command line has it.
-    var text: String { "\(header.rawValue): \(value ?? "")" }
-
-    func apply(to metadata: inout ObjectMetadata) { metadata[header] = value }
 }

@@ -220,9 +220,13 @@ struct Holder {
     private mutating func letGoOfMount() {
         keeper?.forget()
         close(device)
+        do { try mountedPlace?.unmount(lazily: true) } catch { tell(error.message) }
+    }
+
+    /// Where the mount is; nil where it is not mounted any more, or another one is in its place.
+    private var mountedPlace: Mountpoint? {
         let mountpoint = Mountpoint(resolved: String(cString: linux_held_mountpoint(memory)))
-        guard mountpoint.mounted?.device == String(cString: linux_held_device(memory)) else { return }
-        do { try mountpoint.unmount(lazily: true) } catch { tell(error.message) }
+        return mountpoint.mounted?.device == String(cString: linux_held_device(memory)) ? mountpoint : nil
     }
 
     private mutating func takeSignals() {
@@ -231,7 +235,8 @@ struct Holder {
             switch signal {
             case 0: return
             case SIGTERM, SIGHUP:
-                if keeper != nil, device >= 0 { leave() } else { end(signal) }
+                // A mount that is gone here is ending: "pailfs unmount" sends the signal as well.
+                if keeper != nil, device >= 0, mountedPlace != nil { leave() } else { end(signal) }
             case SIGINT: end(signal)
             case SIGUSR2: if worker > 0, device >= 0 { kill(worker, SIGUSR2) }
             default: break
@@ -309,7 +314,11 @@ struct Holder {
         guard memory.pointee.init_size > 0 else {
             throw CommandError("\(mountpoint) was mounted and never served; unmount it, and mount again")
         }
-        guard String(cString: linux_held_options(memory)) == keeper?.options else {
+        let options = String(cString: linux_held_options(memory))
+        guard !options.isEmpty else {
+            throw CommandError("\(mountpoint) is kept for an older pailfs; unmount it, and mount again")
+        }
+        guard options == keeper?.options else {
             throw CommandError(
                 "\(mountpoint) is kept for another bucket or other options; use those of its mount, or unmount it")
         }
