@@ -31,9 +31,11 @@ struct MountFigures: Sendable {
         figures.add(
             "start_time_seconds", .gauge, "When the process began, in seconds since 1970.", identity.since.seconds)
         addRequests(&figures)
-        addReads(&figures)
+        // Waits for the journal's writer.
+        let report = fileSystem.report(mostFiles: 0)
+        addReads(report, &figures)
         addCache(&figures)
-        addFiles(&figures)
+        addFiles(report, &figures)
         return figures.text
     }
 
@@ -81,8 +83,7 @@ struct MountFigures: Sendable {
             "fetched_bytes_total", .counter, "Bytes of objects that were fetched.", blocks.statistics().fetchedBytes)
     }
 
-    private func addReads(_ figures: inout Exposition) {
-        let report = fileSystem.report(mostFiles: 0)
+    private func addReads(_ report: MountReport, _ figures: inout Exposition) {
         figures.add(
             "cache_reads_total", .counter, "Reads of programs: answered at once, or after waiting.",
             [Sample(report.readHits, ("result", "hit")), Sample(report.readMisses, ("result", "miss"))])
@@ -111,8 +112,7 @@ struct MountFigures: Sendable {
         )
     }
 
-    private func addFiles(_ figures: inout Exposition) {
-        let report = fileSystem.report(mostFiles: 0)
+    private func addFiles(_ report: MountReport, _ figures: inout Exposition) {
         figures.add("open_files", .gauge, "Files that programs have open.", report.openFiles)
         figures.add("open_handles", .gauge, "File descriptors that programs have open.", report.openHandles)
         figures.add(
