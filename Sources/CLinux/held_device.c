@@ -108,6 +108,14 @@ int linux_held_set_options(struct linux_held *held, const char *text) {
     return 1;
 }
 
+void linux_held_set_kept(struct linux_held *held, uint32_t answer) {
+    if (has_options) __atomic_store_n(&held->is_kept, answer, __ATOMIC_RELEASE);
+}
+
+uint32_t linux_held_kept(const struct linux_held *held) {
+    return has_options ? __atomic_load_n(&held->is_kept, __ATOMIC_ACQUIRE) : 2;
+}
+
 const char *linux_held_options(const struct linux_held *held) { return has_options ? held->options : ""; }
 
 void linux_held_use(struct linux_held *held, int connection) {

@@ -115,6 +115,7 @@ int linux_notify(const char *path, const char *message, int descriptor) {
     int made = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (made < 0) return -errno;
     socklen_t size = offsetof(struct sockaddr_un, sun_path) + length;
+    linux_socket_timeouts(made, 5000, 5000);
     int status = connect(made, (struct sockaddr *)&target, size) == 0 ? 0 : -errno;
     if (status == 0) {
         ssize_t sent = linux_socket_send_descriptors(made, message, strlen(message), &descriptor, descriptor >= 0);

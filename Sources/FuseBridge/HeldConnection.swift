@@ -170,6 +170,11 @@ package struct HeldConnection: @unchecked Sendable {
         guard status == 0 else { throw FuseError("the holder of the mount is gone: \(text(ofErrno: -status))") }
     }
 
+    /// Waits until the holder knows whether a keeper has the mount, and for six seconds at most.
+    package func awaitKeeper() {
+        for _ in 0..<6000 where linux_held_kept(memory) == 0 { usleep(1000) }
+    }
+
     /// From now on replies of this process go nowhere; the next process carries the requests out.
     func endReplies() { linux_held_end() }
 

@@ -112,7 +112,9 @@ extension RealMounts {
                 #expect(outcome.status == 0 && lines.count == 5, "\(outcome)")
                 #expect(lines.dropFirst().first?.contains(" is still served (process ") == true, "\(outcome)")
                 for line in lines.dropFirst(2).prefix(2) {
-                    #expect(line.contains(" is kept for another bucket or other options; "), "\(outcome)")
+                    #expect(
+                        line.contains(" is kept for another bucket, other options or another state directory; "),
+                        "\(outcome)")
                 }
                 #expect(lines.last == "ab")
             }
@@ -130,13 +132,118 @@ extension RealMounts {
                         test "$(say a)" = a
                         kill -9 $keeper
                         keep
+                        worker=$(pgrep -P $served)
                         until grep -q 'a new keeper has the mount' $T/log; do sleep 0.05; done
-                        kill -9 $served $(pgrep -P $served)
+                        # A worker that has the connection to this keeper takes over; without its holder it serves on.
+                        until pgrep -P $served >$T/next && ! grep -qx $worker $T/next; do sleep 0.05; done
+                        say b
+                        kill -9 $served
                         wait $served || true
+                        test "$(say c)" = abc
+                        refuses $pailfs mount $url $M -o $options,keeper=$T/keeper
+                        kill -9 $(cat $T/next)
+                        gone
                         $pailfs mount $url $M -o $options,keeper=$T/keeper
+                        test "$(say d)" = abcd
+                        left
+                        $pailfs unmount $M
+                        kill $keeper; wait $keeper
+                        """)
+            }
+        }
+
+        /// The mount stays, whenever in the start of the process the signal comes.
+        @Test(.rule("crash.keeper"), .timeLimit(.minutes(5)), arguments: ["0", "0.02", "0.05", "0.1", "0.2"])
+        func aSignalDuringTheStartLeavesTheMountToTheKeeper(_ pause: String) async throws {
+            try await withStore { world, _ in
+                try await world.sh(
+                    Self.prelude(world) + """
+                        keep; mount
+                        uses
+                        test "$(say a)" = a
+                        killed
+                        mount 2>/dev/null & start=$!
+                        sleep \(pause)
+                        kill -TERM $(all) 2>/dev/null || true
+                        wait $start || true
+                        kill -TERM $(all) 2>/dev/null || true
+                        gone
+                        mount
                         test "$(say b)" = ab
                         left
                         $pailfs unmount $M
+                        kill $keeper; wait $keeper
+                        """)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5))) func withoutItsKeeperASignalEndsTheMountInOrder() async throws {
+            try await withStore { world, _ in
+                try await world.sh(
+                    Self.prelude(world) + """
+                        keep; mount durable=local
+                        printf text >$M/file
+                        kill -9 $keeper; wait $keeper || true
+                        kill -TERM $(holder)
+                        gone
+                        ! grep " $M fuse.pailfs " /proc/self/mounts
+                        """)
+                #expect(try await world.outside("get", "file") == "text")
+            }
+        }
+
+        /// Another mount namespace has a copy of the mount.
+        @Test(.enabled(if: Machine.isRoot, "a mount namespace takes root"), .timeLimit(.minutes(5)))
+        func anUnmountEndsACopyToo() async throws {
+            try await withStore { world, _ in
+                try await world.sh(
+                    Self.prelude(world) + """
+                        keep; mount
+                        unshare --mount --propagation private sleep 1000 & copy=$!
+                        until grep -q " $M fuse.pailfs " /proc/$copy/mounts; do sleep 0.01; done
+                        until test "$(readlink /proc/$copy/ns/mnt)" != "$(readlink /proc/self/ns/mnt)"; do sleep 0.01; done
+                        $pailfs unmount $M
+                        gone
+                        kill $copy $keeper; wait $keeper
+                        """)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5))) func refusedStartsDoNotProlongThePatience() async throws {
+            try await withStore { world, _ in
+                world.expectsErrorsInLog = true
+                try await world.sh(
+                    Self.prelude(world) + """
+                        keep; mount patience=3s
+                        killed
+                        # When the mount is given up, other options make a new one.
+                        until mount attrs=exact 2>/dev/null; do sleep 0.2; done
+                        grep -q "$M ends: no process took it back within 3s" $T/said
+                        $pailfs unmount $M
+                        kill $keeper; wait $keeper
+                        """)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5))) func anotherNameOfTheMountpointIsTheSameMount() async throws {
+            try await withStore { world, _ in
+                try await world.sh(
+                    Self.prelude(world) + """
+                        all() { pgrep -f "pailfs (hold|work) .*$T/"; }
+                        ln -s $M link
+                        keep; $pailfs mount $url $T/link/. -o $options,keeper=$T/keeper
+                        uses
+                        test "$(say a)" = a
+                        killed
+                        mv cache elsewhere
+                        mount 2>$T/refused || true
+                        grep -q ' another state directory; ' $T/refused
+                        rm -rf cache; mv elsewhere cache
+                        $pailfs mount $url $M/ -o $options,keeper=$T/keeper
+                        test "$(say b)" = ab
+                        left
+                        $pailfs unmount $M
+                        refuses $pailfs mount $url $M/.. -o $options,keeper=$T/keeper
                         kill $keeper; wait $keeper
                         """)
             }

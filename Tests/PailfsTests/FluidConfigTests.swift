@@ -42,14 +42,26 @@ import Testing
         #expect(config.mounts.first?.options == ["ro"])
     }
 
+    @Test func aKeyMayBeginWithASlash() throws {
+        let config = try config(
+            #"{"mounts":[{"mountPoint":"s3://a","path":"","options":{"secret-access-key":"/k+y="}}],"targetPath":"/t"}"#
+        )
+        #expect(config.mounts.first?.environment == ["PAILFS_SECRET_ACCESS_KEY": "/k+y="])
+        #expect(config.mounts.first?.place == "/t")
+    }
+
     @Test(arguments: [
         ("", "is not a JSON object"), (#"{"mounts":[]}"#, "is not a JSON object"),
         (#"{"mounts":[],"targetPath":"t"}"#, "is not an absolute path"),
         (#"{"mounts":[{"mountPoint":"s3://a","path":"/../x"}],"targetPath":"/t"}"#, "needs a name or a path"),
         (#"{"mounts":[{"mountPoint":"s3://a"},{"mountPoint":"s3://b"}],"targetPath":"/t"}"#, "needs a name or a path"),
         (
-            #"{"mounts":[{"mountPoint":"s3://a","options":{"access-key-id":"/none"}}],"targetPath":"/t"}"#,
-            "names the file /none, which cannot be read"
+            #"{"mounts":[{"mountPoint":"s3://a","options":{"access-key-id":"/etc/fluid/secrets/k"}}],"targetPath":"/t"}"#,
+            "names the file /etc/fluid/secrets/k, which cannot be read"
+        ),
+        (
+            #"{"mounts":[{"mountPoint":"s3://a","path":"/"},{"mountPoint":"s3://b","name":"b"}],"targetPath":"/t"}"#,
+            "needs a name or a path"
         ),
     ])
     func whatCannotBeUsedIsAnError(_ text: String, _ reason: String) throws {

@@ -34,6 +34,8 @@ struct linux_held {
     struct { uint64_t handle, offset; uint32_t length; char name[260]; } listings[1024];
     /// Identifies bucket, mountpoint and options, for the process that takes the mount back from a keeper.
     char options[72];
+    /// What the holder of a new mount has heard of the keeper: 0 for nothing yet, 1 for yes, 2 for no.
+    uint32_t is_kept;
 };
 
 /// memfd_create(2) of the right size, closed on exec. Returns it or -errno.
@@ -99,6 +101,10 @@ void linux_held_name(struct linux_held *held, const char *device, const char *mo
 
 /// Notes a text of at most 71 bytes in `options`. Returns 1, or 0 where there is no room for it.
 int linux_held_set_options(struct linux_held *held, const char *text);
+
+/// Notes what the keeper answered, and returns it; 2 in the memory of an older holder.
+void linux_held_set_kept(struct linux_held *held, uint32_t answer);
+uint32_t linux_held_kept(const struct linux_held *held);
 
 /// What was noted; empty for nothing, and in the memory of an older holder.
 const char *linux_held_options(const struct linux_held *held);

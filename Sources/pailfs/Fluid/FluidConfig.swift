@@ -12,9 +12,20 @@ struct FluidConfig: Equatable, Sendable {
         let options: [String]
         /// Variables with the keys of the store.
         let environment: [String: String]
+
+        /// The same but for the keys.
+        func isSame(as other: Mount) -> Bool { url == other.url && place == other.place && options == other.options }
+    }
+
+    /// The same mounts but for their keys.
+    func isSame(as other: FluidConfig) -> Bool {
+        mounts.count == other.mounts.count && zip(mounts, other.mounts).allSatisfy { $0.isSame(as: $1) }
     }
 
     let mounts: [Mount]
+
+    /// Where Fluid has the files of secrets.
+    private static let secrets = "/etc/fluid/secrets/"
 
     private struct File: Decodable {
         struct Entry: Decodable {
@@ -55,26 +66,30 @@ struct FluidConfig: Equatable, Sendable {
                     options.append(value.isEmpty ? name : "\(name)=\(value.replacing(",", with: "\\,"))")
                     continue
                 }
-                guard value.hasPrefix("/") else {
-                    environment[variable] = value
-                    continue
-                }
-                guard let text = read(value) else {
+                // A key may begin with a slash itself.
+                let text = value.hasPrefix("/") ? read(value) : value
+                guard let text = text ?? (value.hasPrefix(Self.secrets) ? nil : value) else {
                     throw CommandError("its option \(name) names the file \(value), which cannot be read")
                 }
                 environment[variable] = text.split(whereSeparator: \.isWhitespace).first.map(String.init) ?? ""
             }
             if isReadOnly || entry.readOnly == true { options.append("ro") }
-            let below = entry.path ?? (file.mounts.count == 1 ? "/" : "/" + (entry.name ?? ""))
+            let given = entry.path.flatMap { $0.isEmpty ? nil : $0 }
+            let below = given ?? (file.mounts.count == 1 ? "/" : "/" + (entry.name ?? ""))
             let place = Self.place(below, in: file.targetPath)
-            guard let place, !mounts.contains(where: { $0.place == place }) else {
+            guard let place, !mounts.contains(where: { Self.overlap($0.place, place) }) else {
                 throw CommandError(
-                    "its mount \(entry.mountPoint) needs a name or a path that no other mount has, below targetPath")
+                    "its mount \(entry.mountPoint) needs a name or a path below targetPath that is in no other mount")
             }
             mounts.append(
                 Mount(url: entry.mountPoint, place: place, options: options, environment: environment))
         }
         self.mounts = mounts
+    }
+
+    /// Whether the paths are the same, or one is below the other.
+    static func overlap(_ one: String, _ other: String) -> Bool {
+        one == other || one.hasPrefix(other + "/") || other.hasPrefix(one + "/")
     }
 
     /// nil for a path that leads out of `top`.

@@ -14,9 +14,7 @@ struct FluidMounts {
 
         /// Whether nothing can be mounted at `place` now.
         func blocks(_ place: String) -> Bool {
-            let ours = mount.place
-            return ours == place
-                || isEnding && (place.hasPrefix(ours + "/") || ours.hasPrefix(place + "/"))
+            mount.place == place || isEnding && FluidConfig.overlap(mount.place, place)
         }
     }
 
@@ -26,7 +24,9 @@ struct FluidMounts {
     private let path: String
     private let options: [String]
     private let descriptor: Int32
-    private var text: [UInt8] = []
+    private var config: FluidConfig?
+    /// What was told of the file last.
+    private var told: String?
     private var wanted: [FluidConfig.Mount] = []
     private var served: [pid_t: Served] = [:]
     private var status: Int32 = 0
@@ -55,8 +55,14 @@ struct FluidMounts {
             }
             reap()
             guard !isEnding else { continue }
-            do throws(CommandError) { try read() } catch {
-                Entry.warn("\(Self.unusable(path, error).message); the mounts stay as they are")
+            do throws(CommandError) {
+                try read()
+                told = nil
+            } catch {
+                if told != error.message {
+                    Entry.warn("\(Self.unusable(path, error).message); the mounts stay as they are")
+                }
+                told = error.message
             }
         }
     }
@@ -65,17 +71,18 @@ struct FluidMounts {
         CommandError("\(path) cannot be used: \(error.message)")
     }
 
-    /// Reads the file if it has changed. A change that cannot be used is told once.
+    /// Reads the file. Keys that have changed are for mounts to come.
     private mutating func read() throws(CommandError) {
         let bytes: [UInt8]
         do { bytes = try File(path).read(atMost: 1 << 20) } catch { throw CommandError("\(error)") }
-        guard bytes != text else { return }
-        text = bytes
-        let config = try FluidConfig(bytes) { path in
+        let found = try FluidConfig(bytes) { path in
             (try? File(path).read(atMost: 1 << 16)).map { ByteString($0).description }
         }
-        wanted = config.mounts
-        for (process, one) in served where !one.isEnding && !wanted.contains(one.mount) {
+        // What is unmounted stays so until the file names it anew.
+        guard !(config.map { $0.isSame(as: found) } ?? false) else { return }
+        config = found
+        wanted = found.mounts
+        for (process, one) in served where !one.isEnding && !wanted.contains(where: one.mount.isSame) {
             served[process]?.isEnding = true
             kill(process, SIGTERM)
         }
@@ -95,8 +102,9 @@ struct FluidMounts {
             var argv: [UnsafeMutablePointer<CChar>?] = words.map { (word: String) in strdup(word) }
             argv.append(nil)
             defer { for word in argv { free(word) } }
+            let before = mount.environment.keys.map { name in (name, getenv(name).map { String(cString: $0) }) }
             for (name, value) in mount.environment { setenv(name, value, 1) }
-            defer { for name in mount.environment.keys { unsetenv(name) } }
+            defer { for (name, value) in before { if let value { setenv(name, value, 1) } else { unsetenv(name) } } }
             var process = pid_t()
             let failure = linux_spawn_worker(&process, "/proc/self/exe", argv, [], 0)
             guard failure == 0 else {
@@ -129,7 +137,7 @@ struct FluidMounts {
             if code != 0 { status = code }
             if one.isEnding { continue }
             // An unmount ends a mount until the file names it anew.
-            wanted.removeAll { $0 == one.mount }
+            wanted.removeAll(where: one.mount.isSame)
             if code != 0 || wanted.isEmpty { end(SIGTERM) }
         }
     }

@@ -33,6 +33,8 @@ struct Keeper {
     private static let backlog: Int32 = 64
     private static let defaultPatience = Duration.seconds(600)
     private static let endSignals = [SIGTERM, SIGINT, SIGHUP]
+    /// In microseconds.
+    private static let pause: UInt32 = 50_000
 
     private let path: String
     private let socket: Int32
@@ -46,6 +48,7 @@ struct Keeper {
     init(at path: String) throws(CommandError) {
         self.path = path
         linux_ignore_signal(SIGPIPE)
+        DescriptorLimit.raise()
         socket = try LocalListener.listen(at: path, backlog: Self.backlog)
         signals = linux_signal_descriptor(Self.endSignals, Int32(Self.endSignals.count))
         guard signals >= 0 else {
@@ -74,7 +77,7 @@ struct Keeper {
     private func wait() -> Set<Int32> {
         var waits = ([socket, signals] + peers.keys).map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         waits += mounts.values.map { pollfd(fd: $0.device, events: 0, revents: 0) }
-        let next = mounts.values.compactMap { kept in kept.unservedSince.map { $0 + kept.patience } }.min()
+        let next = unclaimed.values.compactMap { kept in kept.unservedSince.map { $0 + kept.patience } }.min()
         let milliseconds = next.map { Int32(clamping: max(1, Int64(($0 - time.uptime()) / .milliseconds(1)) + 1)) }
         guard poll(&waits, nfds_t(waits.count), milliseconds ?? -1) > 0 else { return [] }
         return Set(waits.filter { $0.revents != 0 }.map(\.fd))
@@ -84,7 +87,11 @@ struct Keeper {
 
     private mutating func accept() {
         let accepted = linux_local_accept(socket)
-        guard accepted >= 0 else { return }
+        guard accepted >= 0 else {
+            // Without a descriptor for it the connection stays in the queue.
+            usleep(Self.pause)
+            return
+        }
         var (user, process) = (UInt32.max, Int32(0))
         guard linux_local_peer(accepted, &user, &process) == 0, user == geteuid() || user == 0 else {
             close(accepted)
@@ -127,7 +134,7 @@ struct Keeper {
                 peer.connection.send(KeeperAnswer(state: .free))
                 return true
             }
-            mounts[name]?.unservedSince = nil
+            // Its patience ends only when a process serves the mount, and hands it back.
             peer.connection.send(KeeperAnswer(state: .kept), [kept.device, kept.memory])
         case .keep:
             guard let name = peer.mount, descriptors.count == 2 else { return false }
@@ -145,16 +152,23 @@ struct Keeper {
     /// No process has the peer's end of the connection any more.
     private mutating func end(_ peer: inout Peer) {
         peer.connection.end()
-        if let name = peer.mount { mounts[name]?.unservedSince = time.uptime() }
+        guard let name = peer.mount, let kept = mounts[name] else { return }
+        mounts[name]?.unservedSince = kept.unservedSince ?? time.uptime()
     }
 
     // MARK: ends of mounts
+
+    /// The mounts that no connection has claimed.
+    private var unclaimed: [String: Kept] {
+        let claimed = Set(peers.values.compactMap(\.mount))
+        return mounts.filter { !claimed.contains($0.key) }
+    }
 
     private mutating func forget(_ name: String) { mounts.removeValue(forKey: name)?.close() }
 
     private mutating func giveUp() {
         let now = time.uptime()
-        for (name, kept) in mounts {
+        for (name, kept) in unclaimed {
             guard let since = kept.unservedSince, now >= since + kept.patience else { continue }
             forget(name)
             Self.say("\(name) ends: no process took it back within \(DurationText.format(kept.patience))")

@@ -20,22 +20,29 @@ struct MountKeeper {
     /// The name of the mount at the keeper: its mountpoint.
     private let mount: String
     private let patience: Duration
-    /// Identifies bucket, mountpoint and the options that must be the same when the mount is taken back.
-    let options: String
+    private let request: MountRequest
+    /// Of bucket, mountpoint and the options that must be the same when the mount is taken back.
+    private let digest: String
     private var connection: KeeperConnection?
     private var hasToldLoss = false
     private var isTakenBack = false
+    /// Whether the keeper has taken the mount.
+    private(set) var hasMount = false
 
     /// How long a keeper may take to appear: containers of a pod start together.
     private static let startPatience = Duration.seconds(10)
     private static let answerPatience = Duration.seconds(5)
+    /// How long a process that was killed may keep its connection, until the kernel has ended it.
+    private static let endPatience = Duration.seconds(2)
     /// Above the numbers that descriptors get in a worker.
     private static let lowestDescriptor: Int32 = 64
     /// The names of the descriptors at the service manager.
     private static let (deviceName, memoryName) = ("pailfs-device", "pailfs-memory")
-    /// Options that can differ from those of the process before.
+    /// Options that can differ from those of the process before; directories count as they are found.
     private static let free = Set(
-        OptionTable.liveNames + ["log", "log-format", "metrics", "term-wait", "patience", "keeper"])
+        OptionTable.liveNames
+            + ["log", "log-format", "metrics", "term-wait", "patience", "keeper", "cache-dir", "state-dir"])
+    private static let longestChain = 8
 
     /// nil for a mount without a keeper. Throws for options that a keeper cannot go with.
     init?(for request: MountRequest, foreground: Bool) throws(CommandError) {
@@ -49,28 +56,49 @@ struct MountKeeper {
                     + "descriptor where it came from")
         }
         if place == .serviceManager {
-            guard foreground, getenv("NOTIFY_SOCKET") != nil else {
+            // Since version 254 the manager says how many descriptors it keeps.
+            let room = getenv("FDSTORE").flatMap { Int(String(cString: $0)) }
+            guard foreground, getenv("NOTIFY_SOCKET") != nil, room ?? 2 >= 2 else {
                 throw CommandError(
                     "keeper=systemd works in a service of systemd with Type=notify and FileDescriptorStoreMax=2; use "
                         + "keeper=PATH elsewhere")
             }
         }
-        (self.place, patience) = (place, request.settings.patience)
-        let mount = Self.name(of: request.mountpoint)
+        (self.place, patience, self.request) = (place, request.settings.patience, request)
+        let mount = try Self.name(of: request.mountpoint, Self.longestChain)
         self.mount = mount
-        let fixed = request.sources.options.filter { !Self.free.contains($0.name) }
-            .map { "\($0.name)=\($0.value ?? "")" }.sorted()
-        options = Hex.encode(SHA256.of(([request.url, mount] + fixed).joined(separator: "\n")))
+        let given: [OptionSources.Effective]
+        do throws(SettingsError) { given = try request.sources.effective() } catch { throw CommandError(error) }
+        let fixed = given.filter { !Self.free.contains($0.name) }.map { "\($0.name)=\($0.value)" }
+        digest = Hex.encode(SHA256.of(([request.url, mount] + fixed).joined(separator: "\n")).prefix(16))
+    }
+
+    /// Identifies bucket, mountpoint, options and the state directory itself: the kernel's numbers of files mean nothing in another
+    /// one.
+    var mark: String {
+        let state = (try? DirectoryPair.found(for: request))?.state
+        let inode = state.flatMap { (try? LocalFileStatus(of: $0)) ?? nil }?.identity.inode
+        return "\(digest):\(inode.map { "\($0)" } ?? "")"
     }
 
     /// The mountpoint without links above it. The mountpoint itself is not looked at: a mount that no process serves would not
     /// answer.
-    private static func name(of mountpoint: String) -> String {
-        let components = mountpoint.split(separator: "/")
+    private static func name(of mountpoint: String, _ links: Int) throws(CommandError) -> String {
+        let components = mountpoint.split(separator: "/").filter { $0 != "." }
         guard let last = components.last else { return "/" }
+        guard last != "..", links > 0 else {
+            throw CommandError(
+                "\(mountpoint) cannot be the name of a mount with a keeper; write the path of the directory itself")
+        }
         let parent = "/" + components.dropLast().joined(separator: "/")
         let resolved = File.resolved(parent) ?? parent
-        return resolved == "/" ? "/\(last)" : "\(resolved)/\(last)"
+        let path = resolved == "/" ? "/\(last)" : "\(resolved)/\(last)"
+        // Of a mounted directory readlink(2) asks no process.
+        var bytes = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink(path, &bytes, bytes.count - 1)
+        guard count > 0 else { return path }
+        let target = String(decoding: bytes[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+        return try name(of: MountRequest.absolute(target, in: resolved), links - 1)
     }
 
     /// The descriptor that workers inherit; -1 for none.
@@ -82,14 +110,14 @@ struct MountKeeper {
     mutating func claim() throws(CommandError) -> Kept? {
         guard case .socket(let path) = place else {
             let kept = Self.inherited()
-            isTakenBack = kept != nil
+            (isTakenBack, hasMount) = (kept != nil, kept != nil)
             return kept
         }
         let end = SystemTime().uptime() + Self.startPatience
         while true {
-            let socket = LocalListener.connect(to: path)
+            let socket = Self.connect(to: path)
             if socket >= 0 {
-                connection = KeeperConnection(Self.raised(socket))
+                connection = KeeperConnection(socket)
                 break
             }
             guard [ENOENT, ECONNREFUSED].contains(-socket), SystemTime().uptime() < end else {
@@ -103,8 +131,13 @@ struct MountKeeper {
     }
 
     private mutating func claimed(_ path: String) throws(CommandError) -> Kept? {
-        let request = KeeperRequest(act: .claim, mount: mount, patience: Double(patience / .milliseconds(1)) / 1000)
-        guard let answer = ask(request) else {
+        let end = SystemTime().uptime() + Self.endPatience
+        var answer = ask(claimRequest)
+        while answer?.state == .served, SystemTime().uptime() < end {
+            usleep(50_000)
+            answer = ask(claimRequest)
+        }
+        guard let answer else {
             throw CommandError(
                 "\(path) does not answer as a keeper of this version of pailfs; start \"pailfs keep\" of this version at another "
                     + "path")
@@ -116,6 +149,7 @@ struct MountKeeper {
             guard descriptors.count == 2 else {
                 throw CommandError("the keeper at \(path) sent no descriptors of \(mount); unmount it, and mount again")
             }
+            hasMount = true
             return Kept(device: descriptors[0], memory: descriptors[1])
         case .served:
             let process = answer.process.flatMap { $0 > 0 ? " (process \($0) mounted it)" : nil } ?? ""
@@ -136,8 +170,7 @@ struct MountKeeper {
         var found: [String: Int32] = [:]
         for (index, name) in names.enumerated() where index < count {
             let descriptor = raised(3 + Int32(index))
-            // Of two with one name the first one is the newer.
-            if let other = found.updateValue(descriptor, forKey: String(name)) { close(other) }
+            if found[String(name)] == nil { found[String(name)] = descriptor } else { close(descriptor) }
         }
         guard let device = found.removeValue(forKey: deviceName), let memory = found.removeValue(forKey: memoryName)
         else {
@@ -152,14 +185,14 @@ struct MountKeeper {
     /// Hands the mount to the keeper. False when the keeper does not take it.
     mutating func keep(device: Int32, memory: Int32) -> Bool {
         switch place {
-        case .socket:
-            return ask(KeeperRequest(act: .keep), [device, memory])?.state == .kept
+        case .socket: hasMount = ask(KeeperRequest(act: .keep), [device, memory])?.state == .kept
         case .serviceManager:
             // The manager has what was taken back. What is left of an earlier mount would have the same names.
-            if isTakenBack { return true }
-            forget()
-            return Self.store(device, Self.deviceName) && Self.store(memory, Self.memoryName)
+            if !isTakenBack { forget() }
+            hasMount =
+                isTakenBack || Self.store(device, Self.deviceName) && Self.store(memory, Self.memoryName)
         }
+        return hasMount
     }
 
     private static func store(_ descriptor: Int32, _ name: String) -> Bool {
@@ -169,6 +202,7 @@ struct MountKeeper {
 
     /// The mount has ended, or is given up.
     mutating func forget() {
+        hasMount = false
         switch place {
         case .socket:
             guard connection != nil else { return }
@@ -181,36 +215,72 @@ struct MountKeeper {
         }
     }
 
-    /// Hands the mount to a new keeper where the one before has ended. Returns what is to be told of it.
-    mutating func renew(device: Int32, memory: Int32) -> String? {
-        guard case .socket(let path) = place else { return nil }
+    /// What `renew` has found.
+    enum Renewal {
+        /// The keeper has the mount as before, or there is still none.
+        case none
+        /// A keeper has the mount on another connection, which the workers need.
+        case renewed
+        /// There is no keeper at this path any more.
+        case lost(String)
+    }
+
+    /// Hands the mount to a keeper where the one before has ended, or has not taken it.
+    mutating func renew(device: Int32, memory: Int32) -> Renewal {
+        guard case .socket(let path) = place else { return .none }
         if let connection {
-            guard linux_socket_is_hung_up(connection.socket) != 0 else { return nil }
+            guard !hasMount || linux_socket_is_hung_up(connection.socket) != 0 else { return .none }
             drop()
         }
-        let socket = LocalListener.connect(to: path)
+        let socket = Self.connect(to: path)
         if socket >= 0 {
-            connection = KeeperConnection(Self.raised(socket))
-            let request = KeeperRequest(
-                act: .claim, mount: mount, patience: Double(patience / .milliseconds(1)) / 1000)
-            if ask(request)?.state == .free, keep(device: device, memory: memory) {
+            connection = KeeperConnection(socket)
+            // A keeper that has the mount, and whose answer did not come, gives it out again.
+            let answer = ask(claimRequest)
+            for descriptor in connection?.takeDescriptors() ?? [] { close(descriptor) }
+            if let answer, [.free, .kept].contains(answer.state), keep(device: device, memory: memory) {
                 hasToldLoss = false
-                return "a new keeper has the mount"
+                return .renewed
             }
             drop()
         }
         defer { hasToldLoss = true }
-        return hasToldLoss
-            ? nil : "the keeper at \(path) has ended; the mount ends with its processes until there is another"
+        return hasToldLoss ? .none : .lost(path)
+    }
+
+    private var claimRequest: KeeperRequest {
+        KeeperRequest(act: .claim, mount: mount, patience: Double(patience / .milliseconds(1)) / 1000)
+    }
+
+    /// The descriptor of a connection, or -errno; -EACCES where another user than this one and root listens.
+    private static func connect(to path: String) -> Int32 {
+        let socket = LocalListener.connect(to: path)
+        guard socket >= 0 else { return socket }
+        var (user, process) = (UInt32.max, Int32(0))
+        guard linux_local_peer(socket, &user, &process) == 0, user == geteuid() || user == 0 else {
+            close(socket)
+            return -EACCES
+        }
+        return raised(socket)
     }
 
     private mutating func drop() {
+        hasMount = false
         connection?.end()
         connection = nil
     }
 
-    /// The answer to a request; nil when none came, or one of another version.
+    /// The answer to a request; nil when none came, or one of another version. The connection is of no use then: an answer that
+    /// comes late would be taken for that of the next request.
     private mutating func ask(_ request: KeeperRequest, _ descriptors: [Int32] = []) -> KeeperAnswer? {
+        guard let answer = answer(to: request, descriptors) else {
+            drop()
+            return nil
+        }
+        return answer
+    }
+
+    private mutating func answer(to request: KeeperRequest, _ descriptors: [Int32]) -> KeeperAnswer? {
         guard var connection, connection.send(request, descriptors) else { return nil }
         defer { self.connection = connection }
         let end = SystemTime().uptime() + Self.answerPatience

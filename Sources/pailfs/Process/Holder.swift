@@ -51,8 +51,10 @@ struct Holder {
     private var keeper: MountKeeper?
     /// The mount is from a keeper, and no worker has served it since.
     private var isTakingBack = false
-    /// A signal ends the processes of the mount, which the keeper has.
-    private var isLeaving = false
+    /// The keeper is to get the mount.
+    private var isToKeep = false
+    /// Since when a signal ends the processes of the mount, which the keeper has.
+    private var leavingSince: Int?
 
     /// Serves `arguments` (URL, mountpoint, options, as `pailfs mount` takes them) and returns the exit status. `handed` is the
     /// connection of a mount that another process has made; the holder then owns its descriptor. `keeper` may have the mount.
@@ -154,7 +156,7 @@ struct Holder {
         // Without a mount there is nothing to hold.
         guard device >= 0 else { return code }
         // The keeper has the mount, for the next process.
-        if isLeaving { return EXIT_SUCCESS }
+        if leavingSince != nil { return EXIT_SUCCESS }
         if isTakingBack, memory.pointee.is_serving == 0 { return code }
         if memory.pointee.generation == 0, memory.pointee.is_serving == 0 {
             letGoOfMount()
@@ -235,8 +237,7 @@ struct Holder {
             switch signal {
             case 0: return
             case SIGTERM, SIGHUP:
-                // A mount that is gone here is ending: "pailfs unmount" sends the signal as well.
-                if keeper != nil, device >= 0, mountedPlace != nil { leave() } else { end(signal) }
+                if keeper == nil { end(signal) } else { leaveOrEnd() }
             case SIGINT: end(signal)
             case SIGUSR2: if worker > 0, device >= 0 { kill(worker, SIGUSR2) }
             default: break
@@ -244,11 +245,18 @@ struct Holder {
         }
     }
 
-    /// Ends the worker and this process, and leaves the mount to the keeper; the second time at once.
-    private mutating func leave() {
-        if isLeaving, worker > 0 { kill(worker, SIGKILL) }
-        isLeaving = true
-        end(SIGUSR2)
+    /// Ends the worker and this process, and leaves the mount to the keeper; the second time, a second later or more, at once. A
+    /// mount that the keeper does not have, or that is unmounted here, ends in order: "pailfs unmount" sends the signal as well.
+    /// A worker hands over at SIGTERM, so it gets another signal then.
+    private mutating func leaveOrEnd() {
+        watchKeeper()
+        guard keeper?.hasMount == true, mountedPlace != nil else { return end(SIGINT) }
+        if let leavingSince {
+            if Self.now > leavingSince, worker > 0 { kill(worker, SIGKILL) }
+        } else {
+            leavingSince = Self.now
+            end(SIGUSR2)
+        }
     }
 
     private mutating func end(_ signal: Int32) {
@@ -261,7 +269,8 @@ struct Holder {
     /// unstored files to the next, which would be killed as well.
     private mutating func passEndSignal() {
         guard let signal = endSignal, worker > 0, !hasPassedEndSignal else { return }
-        guard hasEnded || memory.pointee.is_serving != 0 || memory.pointee.generation == 0 && !isLeaving else { return }
+        guard hasEnded || memory.pointee.is_serving != 0 || memory.pointee.generation == 0 && leavingSince == nil
+        else { return }
         hasPassedEndSignal = true
         kill(worker, signal)
     }
@@ -276,7 +285,8 @@ struct Holder {
                 // The first worker of a connection that was handed in sends the same one.
                 if device >= 0 { close(device) }
                 (device, record) = (Self.raised(descriptors[0]), Self.raised(descriptors[1]))
-                handToKeeper()
+                isToKeep = true
+                watchKeeper()
             case HeldConnection.endedTag:
                 hasEnded = true
                 keeper?.forget()
@@ -318,9 +328,10 @@ struct Holder {
         guard !options.isEmpty else {
             throw CommandError("\(mountpoint) is kept for an older pailfs; unmount it, and mount again")
         }
-        guard options == keeper?.options else {
+        guard options == keeper?.mark else {
             throw CommandError(
-                "\(mountpoint) is kept for another bucket or other options; use those of its mount, or unmount it")
+                "\(mountpoint) is kept for another bucket, other options or another state directory; use those of its mount, or "
+                    + "unmount it")
         }
         memory.pointee.generation += 1
         memory.pointee.is_serving = 0
@@ -328,17 +339,27 @@ struct Holder {
         predecessor = "its holder has ended"
     }
 
-    private mutating func handToKeeper() {
-        guard let keeper else { return }
-        _ = linux_held_set_options(memory, keeper.options)
-        if self.keeper?.keep(device: device, memory: memoryFile) == false {
-            tell("the keeper does not take the mount, which ends with its processes")
-        }
-    }
-
+    /// Hands the mount to the keeper as soon as it is there; one that was taken back, once it is served. Hands it to the next keeper
+    /// after the end of one.
     private mutating func watchKeeper() {
-        guard device >= 0, let news = keeper?.renew(device: device, memory: memoryFile) else { return }
-        tell(news)
+        guard device >= 0, let keeper, !isTakingBack || memory.pointee.is_serving != 0 else { return }
+        if isToKeep {
+            isToKeep = false
+            _ = linux_held_set_options(memory, keeper.mark)
+            let isKept = self.keeper?.keep(device: device, memory: memoryFile) ?? false
+            linux_held_set_kept(memory, isKept ? 1 : 2)
+            if !isKept { tell("the keeper does not take the mount, which ends with its processes") }
+            return
+        }
+        switch self.keeper?.renew(device: device, memory: memoryFile) {
+        case .renewed:
+            tell("a new keeper has the mount")
+            // For the keeper the mount is served as long as a process has the connection: the next worker gets it.
+            if worker > 0, memory.pointee.is_serving != 0 { kill(worker, SIGUSR2) }
+        case .lost(let path):
+            tell("the keeper at \(path) has ended; the mount ends with its processes until there is another")
+        default: break
+        }
     }
 
     // MARK: the caller

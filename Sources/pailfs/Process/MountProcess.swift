@@ -17,6 +17,8 @@ final class MountProcess: Sendable {
         var session: FuseSession?
         /// The signal that came before there was a session.
         var signal: Int32?
+        /// A signal that leaves the mount to its keeper came before there was a session.
+        var leaves = false
         /// The time since boot at which the first signal came that ends the mount.
         var endingSince: Duration?
     }
@@ -54,7 +56,7 @@ final class MountProcess: Sendable {
         linux_name_thread("pailfs")
         // A write beyond what ulimit -f allows fails instead.
         linux_ignore_signal(SIGXFSZ)
-        raiseDescriptorLimit()
+        DescriptorLimit.raise()
         do {
             return try serve(signals)
         } catch {
@@ -62,14 +64,6 @@ final class MountProcess: Sendable {
             if reports { report.failed(error.message) }
             return EXIT_FAILURE
         }
-    }
-
-    /// Raises the limit of descriptors as far as the system allows: every open file and every connection takes one.
-    private func raiseDescriptorLimit() {
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-        limit.rlim_cur = limit.rlim_max
-        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     }
 
     private func serve(_ signals: TerminationSignals) throws(CommandError) -> Int32 {
@@ -114,16 +108,18 @@ final class MountProcess: Sendable {
             let unstored = composition.finish { [self] in storingEnd }
             return finish(composition, record, unstored, logger)
         }
-        let early = state.withLock { state in
+        let (early, leaves) = state.withLock { state in
             state.session = composition.session
-            return state.signal
+            return (state.signal, state.leaves)
         }
-        if early != nil { composition.session.end() }
+        if leaves { composition.session.handOver() } else if early != nil { composition.session.end() }
         let ending: FuseSession.Ending
         do {
             ending = try composition.session.run(whileStoring: {
                 record.tellProgress(composition.filesToStore)
             }) { [self, session = composition.session] in
+                // When the command returns, the keeper has the mount.
+                if request.settings.keeper != nil, !takesOver { held?.awaitKeeper() }
                 // The command was interrupted and does not wait any more, so the mount ends.
                 if reports, !report.ready(log: log), !takesOver { session.end() }
             }
@@ -185,11 +181,13 @@ final class MountProcess: Sendable {
 
     /// Ends or hands over the mount. Before there is one, ends the process, which owns nothing then.
     private func handle(_ signal: Int32, _ logger: Logger) {
-        let session = state.withLock { state in
-            if state.session == nil, signal != SIGUSR2 { state.signal = signal }
-            return state.session
+        let session = state.withLock { state -> FuseSession? in
+            guard state.session == nil, signal != SIGUSR2 else { return state.session }
+            if takesOver, isForKeeper(signal) { state.leaves = true } else { state.signal = signal }
+            return nil
         }
-        if signal == SIGUSR2 || isForKeeper(signal) {
+        // Before the first session there is no mount to leave to a keeper.
+        if signal == SIGUSR2 || isForKeeper(signal) && (session != nil || takesOver) {
             if held != nil { session?.handOver() }
             return
         }
