@@ -9,6 +9,7 @@ Promise: as on a local disk no call fails, since each name has a file at all tim
 
 import collections
 import os
+import pathlib
 import random
 import signal
 import subprocess
@@ -92,10 +93,27 @@ class KeptMount(ServedMount):
 class Shared:
     """What the threads do in one directory, and what went wrong."""
 
-    def __init__(self, root):
+    def __init__(self, root, seconds=SECONDS):
         self.root = root
-        self.end = time.monotonic() + SECONDS
+        for name in NAMES:
+            (root / name).write_text(content(0))
+        self.end = time.monotonic() + seconds
         self.done, self.wrong = collections.Counter(), collections.Counter()
+        self.threads = [threading.Thread(target=act, args=(number,))
+                        for act in (self.replacer, self.user) for number in range(THREADS)]
+        for thread in self.threads:
+            thread.start()
+
+    def join(self):
+        """Waits for the threads, and raises what went wrong."""
+        for thread in self.threads:
+            thread.join()
+        if self.wrong:
+            raise AssertionError(f"went wrong: {dict(self.wrong)}")
+        if min(self.done.values()) < 10 or len(self.done) < 8:
+            raise AssertionError(f"it proves nothing: {dict(self.done)}")
+        for name in NAMES:
+            self.read(self.root / name)
 
     def try_to(self, what, act, *arguments):
         try:
@@ -144,30 +162,24 @@ class Shared:
 def case(dies):
     def body(mount):
         mount.start()
-        for name in NAMES:
-            (mount.path / name).write_text(content(0))
         shared = Shared(mount.path)
-        threads = [threading.Thread(target=act, args=(number,))
-                   for act in (shared.replacer, shared.user) for number in range(THREADS)]
-        for thread in threads:
-            thread.start()
         deaths = 0
         while dies and time.monotonic() < shared.end - 3:
             time.sleep(3)
             mount.die()
             deaths += 1
-        for thread in threads:
-            thread.join()
+        shared.join()
         print(f"{sum(shared.done.values())} calls, {shared.done['replace']} of them replaced a file, {deaths} deaths", flush=True)
-        if shared.wrong:
-            raise AssertionError(f"went wrong: {dict(shared.wrong)}")
-        if min(shared.done.values()) < 10 or len(shared.done) < 8:
-            raise AssertionError(f"it proves nothing: {dict(shared.done)}")
-        for name in NAMES:
-            shared.read(mount.path / name)
         mount.store_and_unmount()
         return len(shared.done)
     return body
+
+
+def use(root, seconds):
+    """What a program beside the mount does; it ends with an error when anything went wrong."""
+    shared = Shared(pathlib.Path(root), seconds)
+    shared.join()
+    print(f"{sum(shared.done.values())} calls", flush=True)
 
 
 def main(names):

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "CrashTests"))
 import posix_checks
@@ -198,18 +199,55 @@ def serves_a_descriptor_without_privileges(layout, tag, work):
         store.process.wait(60)
 
 
+class KeptMount:
+    """A mount in containers that replace each other, with a keeper in another one, at `place` of this machine."""
+
+    def __init__(self, layout, tag, work, prefix, durability, containers):
+        self.store, self.prefix = Store(work), prefix
+        self.folders = {name: work / f"{prefix}-{name}" for name in ("mount", "keeper", "cache")}
+        for folder in self.folders.values():
+            folder.mkdir()
+            run("mount", "--bind", folder, folder)
+            run("mount", "--make-shared", folder)
+        self.place = self.folders["mount"] / "bucket"
+        self.place.mkdir()
+        self.binds = [(self.folders["mount"], "/mnt"), (self.folders["keeper"], "/keeper"), (self.folders["cache"], "/cache")]
+        self.keeper = Container(layout, tag, work, f"{prefix}-keeper")
+        self.containers = [Container(layout, tag, work, f"{prefix}{number}") for number in range(containers)]
+        self.options = (f"endpoint={self.store.endpoint},region=us-east-1,path-style,cache-dir=/cache,durable={durability},"
+                        "keeper=/keeper/socket")
+        self.used = 0
+        self.keeper.start("keep", "/keeper/socket", privileged=True, binds=self.binds[1:2])
+
+    def start(self):
+        """The next container, until it serves the mount."""
+        container = self.containers[self.used]
+        container.start("mount", "--foreground", f"s3://pail/{self.prefix}", "/mnt/bucket", "-o", self.options, privileged=True,
+                        binds=self.binds)
+        words = " info mounted " if self.used == 0 else " info the new worker serves the mount "
+        wait_for("the mount", lambda: words in container.log.read_text())
+        self.used += 1
+
+    def kill(self):
+        self.containers[self.used - 1].kill()
+
+    def unmount(self):
+        """The status and the log of the last container."""
+        run("umount", self.place)
+        last = self.containers[self.used - 1]
+        return last.process.wait(60), last.log.read_text()[-2000:]
+
+    def end(self):
+        for container in [*reversed(self.containers), self.keeper]:
+            container.end()
+        for folder in self.folders.values():
+            subprocess.run(["umount", "--recursive", "--lazy", str(folder)], capture_output=True)
+        self.store.process.terminate()
+        self.store.process.wait(60)
+
+
 def outlives_its_container(layout, tag, work):
-    store = Store(work)
-    folders = {name: work / f"kept-{name}" for name in ("mount", "keeper", "cache")}
-    for folder in folders.values():
-        folder.mkdir()
-        run("mount", "--bind", folder, folder)
-        run("mount", "--make-shared", folder)
-    place = folders["mount"] / "bucket"
-    place.mkdir()
-    binds = [(folders["mount"], "/mnt"), (folders["keeper"], "/keeper"), (folders["cache"], "/cache")]
-    containers = [Container(layout, tag, work, f"kept{number}") for number in range(5)]
-    options = f"endpoint={store.endpoint},region=us-east-1,path-style,cache-dir=/cache,keeper=/keeper/socket"
+    kept = KeptMount(layout, tag, work, "kept", "remote", 4)
     use = pathlib.Path(__file__).parents[1] / "MountTests/programs/kept.py"
     expected = ""
 
@@ -220,38 +258,50 @@ def outlives_its_container(layout, tag, work):
         user.stdin.flush()
 
     try:
-        containers[0].start("keep", "/keeper/socket", privileged=True, binds=binds[1:2])
-        user = None
-        for number, container in enumerate(containers[1:]):
+        kept.start()
+        user = subprocess.Popen([sys.executable, str(use), "use", str(kept.place / "file")], text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for number in range(len(kept.containers)):
             if number > 0:
-                containers[number].kill()
+                kept.kill()
                 # The program writes while nothing serves the mount.
                 say(f"without {number}, ")
-            container.start("mount", "--foreground", "s3://pail/kept", "/mnt/bucket", "-o", options, privileged=True, binds=binds)
-            words = " info mounted " if number == 0 else " info the new worker serves the mount "
-            wait_for("the mount", lambda: words in container.log.read_text())
-            if number == 0:
-                user = subprocess.Popen([sys.executable, str(use), "use", str(place / "file")], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            else:
+                kept.start()
                 check("the call of before is answered", user.stdout.readline() == expected + "\n")
             say(f"container {number}, ")
             heard = user.stdout.readline()
-            check("the program goes on", heard == expected + "\n", heard)
+            check("the program continues", heard == expected + "\n", heard)
         user.stdin.write("\n")
         user.stdin.flush()
         check("the program ends", user.wait(60) == 0)
-        run("umount", place)
-        check("the unmount ends it with 0", containers[-1].process.wait(60) == 0, containers[-1].log.read_text()[-2000:])
-        check("all is in the bucket", store.objects("kept")["file"].decode() == expected)
-        return 3 * len(containers) - 3
+        status, log = kept.unmount()
+        check("the unmount ends it with 0", status == 0, log)
+        check("all is in the bucket", kept.store.objects("kept")["file"].decode() == expected)
+        return 2 * len(kept.containers) + 2
     finally:
-        for container in reversed(containers):
-            container.end()
-        for folder in folders.values():
-            subprocess.run(["umount", "--recursive", "--lazy", str(folder)], capture_output=True)
-        store.process.terminate()
-        store.process.wait(60)
+        kept.end()
+
+
+def no_program_sees_that_containers_are_killed(layout, tag, work, durability):
+    """Threads replace, read and change files while one container after the other is killed."""
+    kept = KeptMount(layout, tag, work, durability, durability, 4)
+    try:
+        kept.start()
+        user = subprocess.Popen(
+            [sys.executable, "-c", "import sys, replaced_names; replaced_names.use(sys.argv[1], 12)", str(kept.place)],
+            cwd=pathlib.Path(__file__).parents[1] / "CrashTests", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(len(kept.containers) - 1):
+            time.sleep(2)
+            kept.kill()
+            kept.start()
+        said = user.communicate(timeout=120)[0]
+        check("no call fails", user.returncode == 0, said[-2000:])
+        print(f"{durability}: {said.strip()}, {len(kept.containers) - 1} containers killed", flush=True)
+        status, log = kept.unmount()
+        check("the unmount ends it with 0", status == 0, log)
+        return 2
+    finally:
+        kept.end()
 
 
 def main():
@@ -266,6 +316,8 @@ def main():
         passed = 6 + mounts_and_ends_in_order(layout, tag, work)
         passed += serves_a_descriptor_without_privileges(layout, tag, work)
         passed += outlives_its_container(layout, tag, work)
+        for durability in ("remote", "local"):
+            passed += no_program_sees_that_containers_are_killed(layout, tag, work, durability)
     print(f"{passed} passed, 0 failed", flush=True)
     return 0
 
