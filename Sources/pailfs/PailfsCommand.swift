@@ -51,27 +51,24 @@ struct MountCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "mount", abstract: "Mounts a bucket and returns when the mount answers.",
         discussion: """
-            Credentials come from PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY, or from the environment and files \
-            of the provider's own tools.
-
-            Mount options, given with -o, as --name value, or as PAILFS_NAME in the environment \
-            ("pailfs config describe" describes each):
+            Credentials: PAILFS_ACCESS_KEY_ID, PAILFS_SECRET_ACCESS_KEY; pailfs-stores(7).
+            Options, also as --name value or PAILFS_NAME; "pailfs config describe" has more:
             \(OptionTable.helpText)
             """)
 
-    @Argument(help: "s3://bucket, s3://bucket/prefix, or s3:// for all buckets; also oss, cos, kodo, cssp, swift.")
+    @Argument(help: "s3://bucket/prefix; also oss, cos, kodo, cssp, swift.")
     var url: String?
     @Argument(
-        help: "An existing directory; or /dev/fd/N, descriptor N of /dev/fuse, which another process has mounted.")
+        help: "A directory, or /dev/fd/N of another process's mount.")
     var mountpoint: String?
     @Option(
         name: [.customShort("o", allowingJoined: true)],
         help: ArgumentHelp(
-            "Options, separated by commas; each may also be given as --name value.", valueName: "name=value,..."))
+            "Options, separated by commas.", valueName: "name=value,..."))
     var options: [String] = []
-    @Flag(name: [.short, .long], help: "Serve the mount in this process and log to standard error.")
+    @Flag(name: [.short, .long], help: "Serve in this process, and log to standard error.")
     var foreground = false
-    @Option(help: ArgumentHelp("Wait at this socket for a mount that another process has made.", valueName: "path"))
+    @Option(help: ArgumentHelp("Wait there for the mount of another process.", valueName: "path"))
     var fuseSocket: String?
     @Option(help: ArgumentHelp("How long to wait at the socket. Default: 2m.", valueName: "duration"))
     var fuseSocketWait: String?

@@ -344,9 +344,11 @@ extension OptionEffect {
                     let cost = try await store.requests {
                         try await world.python(
                             """
-                            import os
+                            import os, time
                             file = os.open("file", os.O_RDONLY)
                             for offset in range(0, 4 << 20, 1 << 17): os.pread(file, 1 << 17, offset)
+                            # What is fetched ahead of an open file arrives; that of a closed one is given up.
+                            time.sleep(1)
                             """)
                     }
                     #expect((cost.received > 16 << 20) == isAhead, "\(cost.received) bytes fetched with \(size)")

@@ -5,23 +5,12 @@ import ObjectStorage
 /// Copies files to objects, objects to files, and objects to objects.
 struct CopyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "cp", abstract: "Copies files and objects: into a bucket, out of it, or from one to another.",
-        discussion: """
-            Within a provider the store copies objects, with headers and metadata, and none of the bytes pass through this \
-            machine. Between providers, and where a provider refuses to copy from one bucket to another, they pass through \
-            it in pieces. A file keeps its time and mode.
-
-            A copy that was interrupted is resumed when the same command is run again. "pailfs uploads list" shows \
-            uploads that were interrupted.
-            """)
+        commandName: "cp", abstract: "Copies files and objects into a bucket, out of it, or between two.",
+        discussion: "The same command resumes a copy that was interrupted.")
 
     @Argument(
         help: ArgumentHelp(
-            """
-            Sources and the destination: scheme://bucket/key, a path, or - for standard input or output. In the last part \
-            of a URL *, ? and [a-z] stand for other characters, which do not match a slash. If the destination is a \
-            directory or ends in a slash, the copies go into it.
-            """, valueName: "source ... destination"))
+            "URLs, paths, or - for standard input or output.", valueName: "source ... destination"))
     var paths: [String]
     @OptionGroup var location: StoreOptions
     @Flag(name: [.customShort("r"), .long], help: "Copy directories, and all keys below URLs.")
@@ -29,19 +18,13 @@ struct CopyCommand: ParsableCommand {
     @Flag(name: [.customShort("L"), .long], help: "Copy the files that symbolic links point to.")
     var dereference = false
     @Flag(name: .short, help: "Fail if the destination exists.") var noClobber = false
-    @Flag(help: "Leave out what is the same: as many bytes, and the same time or checksum.") var update = false
+    @Flag(help: "Leave out what is the same already.") var update = false
     @Flag(help: "Print what would be copied, and change nothing.") var dryRun = false
     @Option(name: .shortAndLong, help: ArgumentHelp("Files copied at the same time.", valueName: "number")) var jobs = 8
-    @Option(
-        help: ArgumentHelp(
-            "Content-Type, Cache-Control, Content-Disposition, Content-Encoding, Content-Language, Expires, or metadata such "
-                + "as x-amz-meta-NAME.",
-            valueName: "name: value"))
+    @Option(help: ArgumentHelp("A header or metadata of the copies.", valueName: "name: value"))
     var header: [String] = []
-    @Option(name: .customLong("class"), help: "Storage class of the copies. Default: the class of the source.")
-    var storageClass: String?
-    @Option(help: ArgumentHelp("ACL of the copies, such as public-read. Default: that of the option acl."))
-    var acl: String?
+    @Option(name: .customLong("class"), help: "Storage class of the copies.") var storageClass: String?
+    @Option(help: "ACL of the copies, such as public-read.") var acl: String?
     @Flag(name: [.customShort("q"), .long], help: "Do not show the progress on a terminal.") var quiet = false
 
     func validate() throws {

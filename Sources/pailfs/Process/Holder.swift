@@ -269,7 +269,7 @@ struct Holder {
     /// unstored files to the next, which would be killed as well.
     private mutating func passEndSignal() {
         guard let signal = endSignal, worker > 0, !hasPassedEndSignal else { return }
-        guard hasEnded || memory.pointee.is_serving != 0 || memory.pointee.generation == 0 && leavingSince == nil
+        guard memory.pointee.is_serving != 0 || memory.pointee.generation == 0 && leavingSince == nil
         else { return }
         hasPassedEndSignal = true
         kill(worker, signal)
