@@ -65,8 +65,7 @@ package enum ProgramRun {
             drain(output, into: &outcome.output)
             drain(errors, into: &outcome.errors)
             if ended == process || ended < 0 && errno != EINTR {
-                let signal = status & 0x7f
-                outcome.status = signal == 0 ? (status >> 8) & 0xff : 128 + signal
+                outcome.status = exitCode(of: status)
                 return .success(outcome)
             }
             if ContinuousClock.now >= deadline {
@@ -94,18 +93,6 @@ package enum ProgramRun {
         _ = fcntl(ends[0], F_SETFL, O_NONBLOCK)
         (pipes[index], pipes[index + 1]) = (ends[0], ends[1])
         return true
-    }
-
-    private static func withCStrings<Value>(
-        _ texts: [String], _ body: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> Value
-    ) -> Value {
-        var pointers: [UnsafeMutablePointer<CChar>?] = texts.map { (text: String) in strdup(text) }
-        pointers.append(nil)
-        defer { for pointer in pointers { free(pointer) } }
-        return pointers.withUnsafeMutableBufferPointer { buffer in
-            guard let start = buffer.baseAddress else { preconditionFailure("an array with a member has an address") }
-            return body(start)
-        }
     }
 }
 

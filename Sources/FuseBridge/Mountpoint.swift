@@ -46,7 +46,7 @@ package struct Mountpoint: Sendable, Hashable {
         try self.init(path)
     }
 
-    /// What is mounted there now; nil for a mount that was handed in.
+    /// The entry of the mount table for the path; nil for a mount that was handed in.
     package var mounted: MountEntry? { isHanded ? nil : MountTable.current().entry(at: ByteString(path)) }
 
     /// Checks that a mount can be made here, and removes a dead one left by a process that died.
@@ -139,9 +139,7 @@ func text(ofErrno errno: Int32) -> String { String(cString: strerror(errno)) }
 /// Runs a program found in PATH and waits for it; its exit status, or -1 if it could not be started or was killed.
 private func run(_ arguments: [String]) -> Int32 {
     var process = pid_t()
-    var argv: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
-    defer { for argument in argv { free(argument) } }
-    guard linux_spawn(&process, &argv) == 0 else { return -1 }
+    guard withCStrings(arguments, { linux_spawn(&process, $0) }) == 0 else { return -1 }
     var status: Int32 = 0
     while waitpid(process, &status, 0) < 0 {
         guard errno == EINTR else { return -1 }

@@ -55,7 +55,7 @@ package struct KeyFilter: Sendable, Hashable {
     }
 }
 
-/// What the options of a mount hide and refuse, beyond the limits of its store.
+/// The limits that the options of a mount set, beyond those of its store.
 package struct MountLimits: Sendable, Hashable {
     package var filter: KeyFilter?
     /// The length that no file may exceed by a write, in bytes.

@@ -2,7 +2,7 @@ import Testing
 
 @testable import FuseBridge
 
-/// What is known of a mount that is denied, and what the message advises.
+/// The causes that a message names when the kernel denies a mount, and the lines that permit it.
 @Suite struct MountPrivilegesTests {
     private static let wholeMap = "         0          0 4294967295\n"
 

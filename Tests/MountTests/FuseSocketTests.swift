@@ -15,7 +15,7 @@ extension RealMounts {
                 """
         }
 
-        /// What the sender sends, and what the command line has besides the socket.
+        /// The message of the sender, and the command line besides the socket.
         @Test(
             .timeLimit(.minutes(5)),
             arguments: [

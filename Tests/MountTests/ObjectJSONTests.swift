@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension RealMounts {
-    /// What the commands on objects print with `--json`: every line is one object, and the manual has its fields.
+    /// The output of the commands on objects with `--json`: every line is one object, and the manual has its fields.
     @Suite struct ObjectJSON {
         private static func objects(_ text: String) throws -> [[String: Any]] {
             try text.split(separator: "\n").map { line in

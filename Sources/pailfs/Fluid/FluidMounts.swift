@@ -9,7 +9,7 @@ import Glibc
 struct FluidMounts {
     private struct Served {
         let mount: FluidConfig.Mount
-        /// The mount is to end: its status counts for nothing but what is not stored.
+        /// The process was told to end: its end is no reason to end the others.
         var isEnding = false
 
         /// Whether nothing can be mounted at `place` now.
@@ -25,7 +25,7 @@ struct FluidMounts {
     private let options: [String]
     private let descriptor: Int32
     private var config: FluidConfig?
-    /// What was told of the file last.
+    /// The last warning about the file, which is not repeated.
     private var told: String?
     private var wanted: [FluidConfig.Mount] = []
     private var served: [pid_t: Served] = [:]
@@ -78,7 +78,7 @@ struct FluidMounts {
         let found = try FluidConfig(bytes) { path in
             (try? File(path).read(atMost: 1 << 16)).map { ByteString($0).description }
         }
-        // What is unmounted stays so until the file names it anew.
+        // A mount that a user has unmounted is not started again until the file changes.
         guard !(config.map { $0.isSame(as: found) } ?? false) else { return }
         config = found
         wanted = found.mounts
@@ -99,14 +99,11 @@ struct FluidMounts {
             let words =
                 ["pailfs", "mount", mount.url, mount.place, "--foreground"]
                 + (options + mount.options).flatMap { ["-o", $0] }
-            var argv: [UnsafeMutablePointer<CChar>?] = words.map { (word: String) in strdup(word) }
-            argv.append(nil)
-            defer { for word in argv { free(word) } }
             let before = mount.environment.keys.map { name in (name, getenv(name).map { String(cString: $0) }) }
             for (name, value) in mount.environment { setenv(name, value, 1) }
             defer { for (name, value) in before { if let value { setenv(name, value, 1) } else { unsetenv(name) } } }
             var process = pid_t()
-            let failure = linux_spawn_worker(&process, "/proc/self/exe", argv, [], 0)
+            let failure = withCStrings(words) { linux_spawn_worker(&process, "/proc/self/exe", $0, [], 0) }
             guard failure == 0 else {
                 return fail("the process of \(mount.place) cannot be started: \(String(cString: strerror(-failure)))")
             }
@@ -133,10 +130,10 @@ struct FluidMounts {
             var ended: Int32 = 0
             guard waitpid(process, &ended, WNOHANG) == process else { continue }
             served[process] = nil
-            let code = ended & 0x7f == 0 ? (ended >> 8) & 0xff : 128 + ended & 0x7f
+            let code = exitCode(of: ended)
             if code != 0 { status = code }
             if one.isEnding { continue }
-            // An unmount ends a mount until the file names it anew.
+            // A user has unmounted it, or it has failed.
             wanted.removeAll(where: one.mount.isSame)
             if code != 0 || wanted.isEmpty { end(SIGTERM) }
         }

@@ -6,7 +6,7 @@ import Glibc
 ///
 /// Of each mount it owns the connection to the kernel (a descriptor of /dev/fuse) and the memory of its holder, so that programs
 /// that use the mount wait for the next process instead of getting an error. A mount that no process takes back within its patience
-/// is given up: the connection ends, and programs get ENOTCONN. If the keeper dies, the mounts that are served go on, and their
+/// is given up: the connection ends, and programs get ENOTCONN. If the keeper dies, the mounts that are served continue, and their
 /// holders hand them to the next keeper at the same path. One thread; nothing is written to disk.
 struct Keeper {
     /// What outlives the processes of a mount.
@@ -92,8 +92,7 @@ struct Keeper {
             usleep(Self.pause)
             return
         }
-        var (user, process) = (UInt32.max, Int32(0))
-        guard linux_local_peer(accepted, &user, &process) == 0, user == geteuid() || user == 0 else {
+        guard let process = LocalListener.peer(of: accepted) else {
             close(accepted)
             return
         }

@@ -4,7 +4,7 @@ import Glibc
 /// One end of a connection between a holder and its keeper: lines of JSON, some with descriptors beside them. Owns its socket, and
 /// the descriptors that have arrived until they are taken. Used by one thread.
 struct KeeperConnection {
-    /// What has arrived.
+    /// The result of one receive.
     enum Arrival {
         case nothing
         case line([UInt8])

@@ -1,4 +1,4 @@
-/// What the holder of a mount asks a keeper. A connection is about one mount, and the mount is served as long as it lasts: the
+/// A request of a mount's holder to its keeper. A connection is about one mount, and the mount is served as long as it lasts: the
 /// holder and its workers have the same end of it.
 struct KeeperRequest: Codable, Sendable, Equatable {
     enum Act: String, Codable, Sendable {
@@ -17,7 +17,7 @@ struct KeeperRequest: Codable, Sendable, Equatable {
     var patience: Double?
 }
 
-/// What the keeper answers. A mount that it keeps comes with its two descriptors.
+/// An answer of the keeper. With `kept` to a claim come the two descriptors of the mount.
 struct KeeperAnswer: Codable, Sendable, Equatable {
     enum State: String, Codable, Sendable {
         /// The keeper has no such mount; the connection has the name now.

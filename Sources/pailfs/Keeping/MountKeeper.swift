@@ -34,8 +34,6 @@ struct MountKeeper {
     private static let answerPatience = Duration.seconds(5)
     /// How long a process that was killed may keep its connection, until the kernel has ended it.
     private static let endPatience = Duration.seconds(2)
-    /// Above the numbers that descriptors get in a worker.
-    private static let lowestDescriptor: Int32 = 64
     /// The names of the descriptors at the service manager.
     private static let (deviceName, memoryName) = ("pailfs-device", "pailfs-memory")
     /// Options that can differ from those of the process before; directories count as they are found.
@@ -169,7 +167,7 @@ struct MountKeeper {
         for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] { unsetenv(name) }
         var found: [String: Int32] = [:]
         for (index, name) in names.enumerated() where index < count {
-            let descriptor = raised(3 + Int32(index))
+            let descriptor = Holder.raised(3 + Int32(index))
             if found[String(name)] == nil { found[String(name)] = descriptor } else { close(descriptor) }
         }
         guard let device = found.removeValue(forKey: deviceName), let memory = found.removeValue(forKey: memoryName)
@@ -187,7 +185,7 @@ struct MountKeeper {
         switch place {
         case .socket: hasMount = ask(KeeperRequest(act: .keep), [device, memory])?.state == .kept
         case .serviceManager:
-            // The manager has what was taken back. What is left of an earlier mount would have the same names.
+            // The manager still has the descriptors that were taken back. Those of an earlier mount have the same names, and go first.
             if !isTakenBack { forget() }
             hasMount =
                 isTakenBack || Self.store(device, Self.deviceName) && Self.store(memory, Self.memoryName)
@@ -256,12 +254,11 @@ struct MountKeeper {
     private static func connect(to path: String) -> Int32 {
         let socket = LocalListener.connect(to: path)
         guard socket >= 0 else { return socket }
-        var (user, process) = (UInt32.max, Int32(0))
-        guard linux_local_peer(socket, &user, &process) == 0, user == geteuid() || user == 0 else {
+        guard LocalListener.peer(of: socket) != nil else {
             close(socket)
             return -EACCES
         }
-        return raised(socket)
+        return Holder.raised(socket)
     }
 
     private mutating func drop() {
@@ -293,11 +290,5 @@ struct MountKeeper {
             case .line(let line): return ControlLine.decode(line)
             }
         }
-    }
-
-    private static func raised(_ descriptor: Int32) -> Int32 {
-        let raised = fcntl(descriptor, F_DUPFD_CLOEXEC, lowestDescriptor)
-        close(descriptor)
-        return raised
     }
 }

@@ -220,9 +220,9 @@ final class Composition: Sendable {
     /// The number of files whose present state the bucket does not have.
     var filesToStore: Int { fileSystem.dirtyFiles(below: .root) }
 
-    /// Without a session: stores the remaining files, and returns those that could not be stored, at `end` at the latest.
-    func finish(by end: @escaping @Sendable () -> Duration? = { nil }) -> [UnstoredFile] {
-        WorkAnswer.wait(on: pool) { [fileSystem] in await fileSystem.shutDown(by: end) }
+    /// Without a session: stores the remaining files, and returns those that could not be stored.
+    func finish() -> [UnstoredFile] {
+        WorkAnswer.wait(on: pool) { [fileSystem] in await fileSystem.shutDown() }
     }
 
     /// Stores the remaining files for a command: names those that could not be stored, and throws.

@@ -127,14 +127,13 @@ struct Holder {
         if let predecessor { flags += ["--predecessor", predecessor] }
         if isTakingBack { flags.append("--taken-back") }
         let words = ["pailfs", "work", "--directory", directory] + flags + arguments
-        var argv: [UnsafeMutablePointer<CChar>?] = words.map { (text: String) in strdup(text) }
-        argv.append(nil)
-        defer { for argument in argv { free(argument) } }
         // In the order of `HeldConnection.Descriptor`.
         let descriptors = [statusPipe, socket.workers, memoryFile, record, device, keeper?.descriptor ?? -1]
         startedAt = Self.now
         hasPassedEndSignal = false
-        return linux_spawn_worker(&worker, program, argv, descriptors, Int32(descriptors.count))
+        return withCStrings(words) {
+            linux_spawn_worker(&worker, program, $0, descriptors, Int32(descriptors.count))
+        }
     }
 
     /// The worker's wait status (waitpid(2)), if it has ended.
@@ -150,7 +149,7 @@ struct Holder {
     /// Starts another worker and returns nil, or returns the exit status of the holder.
     private mutating func decide(_ status: Int32) -> Int32? {
         let signal = status & 0x7f
-        let code = signal == 0 ? (status >> 8) & 0xff : 128 + signal
+        let code = exitCode(of: status)
         let end = signal == 0 ? "exit status \(code)" : "signal \(signal)"
         if hasEnded { return decideAfterUnmount(code, end) }
         // Without a mount there is nothing to hold.
@@ -382,7 +381,8 @@ struct Holder {
         if isForeground { Entry.say("pailfs: \(text)") } else { linux_syslog(LOG_WARNING, text) }
     }
 
-    private static func raised(_ descriptor: Int32) -> Int32 {
+    /// The descriptor under a number above those that workers have; the old number is closed.
+    static func raised(_ descriptor: Int32) -> Int32 {
         guard descriptor >= 0 else { return descriptor }
         let raised = fcntl(descriptor, F_DUPFD_CLOEXEC, lowestDescriptor)
         close(descriptor)

@@ -19,10 +19,7 @@ enum Launcher {
         defer { if device >= 0 { close(device) } }
         // The mountpoint is among the arguments, where ps(1) shows it.
         let arguments = ["pailfs", request.settings.restarts ? "hold" : "serve"] + request.words
-        var argv: [UnsafeMutablePointer<CChar>?] = arguments.map { (text: String) in strdup(text) }
-        argv.append(nil)
-        let status = linux_spawn_self(&process, argv, ends[1], ends[0], device)
-        for argument in argv { free(argument) }
+        let status = withCStrings(arguments) { linux_spawn_self(&process, $0, ends[1], ends[0], device) }
         close(ends[1])
         guard status == 0 else {
             throw CommandError("the process of the mount cannot be started: \(text(-status))")

@@ -31,6 +31,14 @@ enum LocalListener {
         return linux_local_connect(directory, name)
     }
 
+    /// The process at the other end of a connected socket, 0 where its number is not visible here; nil for one of another user than
+    /// this one and root.
+    static func peer(of socket: Int32) -> Int32? {
+        var (user, process) = (UInt32.max, Int32(0))
+        guard linux_local_peer(socket, &user, &process) == 0, user == geteuid() || user == 0 else { return nil }
+        return process
+    }
+
     static func cannotListen(_ path: String, _ reason: Int32) -> CommandError {
         CommandError("pailfs cannot listen at \(path): \(String(cString: strerror(reason))); name another socket")
     }

@@ -104,10 +104,7 @@ final class MountProcess: Sendable {
             if !takesOver { record.finish([]) }
             throw error
         }
-        if onlyStores {
-            let unstored = composition.finish { [self] in storingEnd }
-            return finish(composition, record, unstored, logger)
-        }
+        if onlyStores { return finish(composition, record, composition.finish(), logger) }
         let (early, leaves) = state.withLock { state in
             state.session = composition.session
             return (state.signal, state.leaves)
@@ -192,7 +189,6 @@ final class MountProcess: Sendable {
             return
         }
         guard let session else {
-            if onlyStores { return noteSignalWhileStoring() }
             logger.info("a signal ends the mount", metadata: ["signal": "\(signal)"])
             if !takesOver { exit(128 + signal) }
             return
@@ -211,17 +207,6 @@ final class MountProcess: Sendable {
         logger.info("a signal ends the mount", metadata: ["signal": "\(signal)"])
         if signal == SIGINT, isatty(STDIN_FILENO) == 1 { return session.end() }
         startThread(name: "end") { [self] in endWhenUnused(session, logger) }
-    }
-
-    /// The time at which a process that only stores leaves the rest to the next mount; nil for as long as the store takes it.
-    private var storingEnd: Duration? {
-        guard request.handed != nil else { return nil }
-        return state.withLock { $0.endingSince }.map { $0 + request.settings.termWait }
-    }
-
-    private func noteSignalWhileStoring() {
-        let now = SystemTime().uptime()
-        state.withLock { $0.endingSince = $0.endingSince ?? now }
     }
 
     /// Whether the signal ends this process and not its mount, which a keeper has. A service manager sends it to all processes.

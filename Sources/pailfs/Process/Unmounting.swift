@@ -20,7 +20,7 @@ enum Unmounting {
                     throw FuseError(
                         "\(mountpoint.path) is a mount of \(mounted.type), not of pailfs; use umount(8)")
                 }
-                // A killed process has left its record, and the mount is another's, who has it from a keeper.
+                // A killed process leaves its record. Another process then has the mount from a keeper, and its record tells the end.
                 let living = all.filter(\.record.isAlive)
                 records = living.isEmpty ? all : living
                 try mountpoint.unmount(lazily: lazily)
@@ -38,7 +38,7 @@ enum Unmounting {
         var unstored: [String] = []
         var isUnknown = false
         for (record, _) in records {
-            // What is being killed may have its lock for a moment; so may a worker that has lost its holder, and does say how it ended.
+            // The kernel may not have ended a killed process, and its record is locked and says nothing.
             let isKilled = records.count > 1 && record.process.map(MountRecord.isGone) == true
             let rest = record.waitForEnd { count in
                 Entry.say("pailfs: \(StatusText.count(count, "file")) not stored yet; waiting for the store")
