@@ -214,15 +214,14 @@ def faults_factory(conf, path, **local):
 # In the process that starts the servers.
 
 
-def unused_ports(count):
+def held_ports(count):
+    """Sockets with a port each. While they live, the kernel gives their ports neither to a connection nor to bind(2) with port 0;
+    a server that sets SO_REUSEADDR, as Swift's do, listens on one all the same, ip(7) and socket(7)."""
     sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    for each in sockets:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        each.bind(("127.0.0.1", 0))
+    return sockets
 
 
 def is_listening(port):
@@ -240,7 +239,9 @@ class OpenStackSwift:
 
     def __init__(self, work):
         self.work, self.processes = pathlib.Path(work), []
-        self.ports = unused_ports(4)
+        # Held until `stop`: the servers listen seconds later, and a port that another socket took meanwhile ends one of them.
+        self.sockets = held_ports(len(SERVERS))
+        self.ports = [each.getsockname()[1] for each in self.sockets]
         self.port = self.ports[3]
         self.auth_url = f"http://127.0.0.1:{self.port}/auth/v1.0"
         self.configure()
@@ -271,6 +272,9 @@ class OpenStackSwift:
         while not all(map(is_listening, self.ports)):
             if time.monotonic() > end:
                 raise AssertionError(f"the servers did not listen within {DEADLINE} s: {self.tail()}")
+            ended = [name for name, process in zip(SERVERS, self.processes) if process.poll() is not None]
+            if ended:
+                raise AssertionError(f"servers that ended while they started: {ended}: {self.tail()}")
             time.sleep(0.1)
 
     def tail(self):
@@ -286,6 +290,8 @@ class OpenStackSwift:
             process.kill()
         for process in self.processes:
             process.wait(DEADLINE)
+        for each in self.sockets:
+            each.close()
         self.processes = []
 
 
