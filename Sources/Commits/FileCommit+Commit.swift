@@ -111,10 +111,16 @@ extension FileCommit {
             request.key, metadata: CommitAttempts.marked(request.metadata, attempt.id), condition: condition)
         do throws(ObjectStoreError) {
             let body = staged.source(0..<request.size)
+            let sent = SentBytes()
+            withShared { $0.putSent = sent }
+            defer { withShared { $0.putSent = nil } }
             let answer = try await self.attempt(request.key, .put) { [store] in
-                do throws(ObjectStoreError) { return .success(try await store.put(put, body: body)) } catch {
-                    return .failure(error)
-                }
+                do throws(ObjectStoreError) {
+                    let answer = try await sent.count { () async throws(ObjectStoreError) in
+                        try await store.put(put, body: body)
+                    }
+                    return .success(answer)
+                } catch { return .failure(error) }
             }
             return landed(attempt, answer, size: request.size)
         } catch { return try await settle(error, attempt, condition) }

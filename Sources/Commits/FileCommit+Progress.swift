@@ -5,7 +5,8 @@ import Staging
 package struct CommitProgress: Sendable, Hashable {
     /// Whether the file is being made an object; parts are also sent before that, while it is written.
     package var isCommitting = false
-    /// Bytes that the store has acknowledged; they become an object with the last of them.
+    /// Bytes that the store has, in whole parts and in those under way; they become an object with the last of them. Fewer
+    /// than before when a part that could not be sent is begun again.
     package var sentBytes: Int64 = 0
     /// Parts that the store has acknowledged; a file sent with one request has one part.
     package var sentParts = 0
@@ -22,14 +23,18 @@ extension FileCommit {
         let size = staged.size
         return withShared { shared in
             var progress = CommitProgress()
-            let flights = shared.state.flights.values.filter { !$0.isStale }
+            let flights = shared.state.flights.filter { !$0.value.isStale }
             progress.isCommitting = shared.isCommitting || shared.attemptsUnderWay > 0
             if let upload = shared.state.upload {
-                (progress.sentParts, progress.sentBytes) = (upload.sent.count, upload.sent.bytes)
+                let underWay = flights.keys.reduce(0) { $0 + (shared.partsSent[$1]?.value ?? 0) }
+                progress.sentParts = upload.sent.count
+                // What a store adds to a body of its own form counts, too.
+                progress.sentBytes = min(size, upload.sent.bytes + underWay)
                 progress.partsUnderWay = flights.count
                 progress.parts = size > 0 ? upload.layout.index(at: size - 1) + 1 : 1
             } else {
                 progress.partsUnderWay = shared.attemptsUnderWay > 0 ? 1 : 0
+                progress.sentBytes = min(size, shared.putSent?.value ?? 0)
             }
             return progress
         }

@@ -19,9 +19,16 @@ extension FileCommit {
                 report { $0.created(epoch, result) }
             }
         case .transfer(let ticket, let key, let upload, let part):
+            let sent = SentBytes()
+            withShared { $0.partsSent[ticket] = sent }
             let task = pool.start { [self] in
                 let result: Result<UploadedPart, CommitError>
-                do throws(CommitError) { result = .success(try await transfer(part, key, upload)) } catch {
+                do throws(CommitError) {
+                    let uploaded = try await sent.count { () async throws(CommitError) in
+                        try await transfer(part, key, upload)
+                    }
+                    result = .success(uploaded)
+                } catch {
                     result = .failure(error)
                     logger.debug(
                         "a part cannot be uploaded",
@@ -29,6 +36,7 @@ extension FileCommit {
                 }
                 withShared { _ = $0.tasks.removeValue(forKey: ticket) }
                 report { $0.transferred(ticket, result) }
+                withShared { _ = $0.partsSent.removeValue(forKey: ticket) }
             }
             // The task may have ended, or been cancelled, before it could be kept.
             let isStale = withShared { shared in

@@ -16,6 +16,10 @@ package final class FileCommit: Sendable {
     struct Shared {
         var state: CommitState
         var tasks: [CommitState.Ticket: Task<Void, Never>] = [:]
+        /// How far the parts under way have come.
+        var partsSent: [CommitState.Ticket: SentBytes] = [:]
+        /// How far the PUT of the whole file has come.
+        var putSent: SentBytes?
         /// The version with the bytes that were not written; once a commit has landed, the version that it made.
         var base: (any BaseContent)?
         /// How often bytes that were read from the base turned out to be damaged.

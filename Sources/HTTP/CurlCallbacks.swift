@@ -44,14 +44,15 @@ enum CurlCallbacks {
     static let begin:
         @convention(c) (
             UnsafeMutableRawPointer?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<CChar>?, CInt, CInt
-        ) -> CInt = { context, _, _, _, _ in
-            transfer(context)?.begin() == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+        ) -> CInt = { context, _, _, _, localPort in
+            transfer(context)?.begin(localPort: localPort) == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
         }
 
     /// CURLOPT_SOCKOPTFUNCTION: a connection is made. Without a limit the kernel retransmits unacknowledged bytes for a quarter
     /// of an hour. tcp(7): TCP_USER_TIMEOUT
     static let socket: @convention(c) (UnsafeMutableRawPointer?, curl_socket_t, curlsocktype) -> CInt = {
         context, socket, _ in
+        transfer(context)?.sockets.add(socket)
         if var limit = transfer(context).map({ CUnsignedInt(clamping: $0.acknowledgement.milliseconds) }) {
             let size = socklen_t(MemoryLayout<CUnsignedInt>.size)
             setsockopt(socket, CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, &limit, size)

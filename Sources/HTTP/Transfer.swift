@@ -8,6 +8,8 @@ final class Submission: Sendable {
     let source: (any ByteSource)?
     let sink: (any ByteSink)?
     let bodyUse: @Sendable (HTTPResponse) -> BodyUse
+    /// Told how far the body has come.
+    let sent: SentBytes?
     let isCancelled = Atomic(false)
     /// The server does not answer other requests either.
     let isForsaken = Atomic(false)
@@ -18,6 +20,7 @@ final class Submission: Sendable {
         bodyUse: @escaping @Sendable (HTTPResponse) -> BodyUse
     ) {
         (self.request, self.source, self.sink, self.bodyUse) = (request, source, sink, bodyUse)
+        sent = source == nil ? nil : SentBytes.current
     }
 
     /// Resumes the waiting task with the result; only the first result counts.
@@ -37,6 +40,9 @@ final class Transfer {
     let easy: EasyHandle
     private let traffic: HTTPTraffic
     private let pacing: Pacing
+    let sockets: ConnectionSockets
+    /// That of its connection, where it was asked for.
+    private var socket: CInt?
     private var response = HTTPResponse(status: 0)
     private var use: BodyUse?
     private var sourceOffset: Int64 = 0
@@ -73,9 +79,10 @@ final class Transfer {
     /// With `connectionAge`, older connections are not reused.
     init(
         _ submission: Submission, on easy: EasyHandle, options: HTTPOptions, traffic: HTTPTraffic, pacing: Pacing,
-        now: Duration, connectionAge: Duration?
+        sockets: ConnectionSockets, now: Duration, connectionAge: Duration?
     ) {
         (self.submission, self.easy, self.traffic, self.pacing) = (submission, easy, traffic, pacing)
+        self.sockets = sockets
         lastProgress = now
         (began, acknowledgement) = (now, options.acknowledgement)
         stallTimeout = submission.request.stallTimeout ?? options.stallTimeout
@@ -97,6 +104,7 @@ final class Transfer {
             sent: easy.offset(CURLINFO_SIZE_UPLOAD_T), received: easy.offset(CURLINFO_SIZE_DOWNLOAD_T),
             headerBytes: easy.long(CURLINFO_HEADER_SIZE))
         if seen != progress || hasWaited { (progress, lastProgress) = (seen, now) }
+        tellSent()
         hasWaited = !paused.isEmpty
         let left = max(.zero, lastProgress + stallTimeout - now)
         let next = left > .zero ? max(.milliseconds(5), min(left, interval)) : .zero
@@ -177,8 +185,9 @@ final class Transfer {
     /// Called when the request is sent. False ends the transfer: when a kept connection breaks before an answer, libcurl sends a
     /// request without a body again without a report, though the server may have acted. It must also not go from one dead
     /// connection to the next of the same age.
-    func begin() -> Bool {
+    func begin(localPort: CInt) -> Bool {
         begins += 1
+        if submission.sent != nil { socket = sockets.find(localPort: localPort) }
         guard begins > 1 else { return true }
         if submission.request.method.isSafe, SystemTime().uptime() - began < acknowledgement / 2 { return true }
         failure = HTTPError(.interrupted, "\(submission.request.origin): the connection broke before an answer came")
@@ -223,6 +232,14 @@ final class Transfer {
         easy.resume(except: paused.reduce(0) { $0 | $1.mask })
     }
 
+    /// Tells how much of the body has left this machine: of what libcurl has sent, some waits in the connection's send queue until
+    /// the other end acknowledges it. Called before each read of the body.
+    private func tellSent() {
+        guard let sent = submission.sent else { return }
+        let waiting = socket.map(ConnectionSockets.unacknowledgedBytes) ?? 0
+        sent.reach(max(0, easy.offset(CURLINFO_SIZE_UPLOAD_T) - waiting))
+    }
+
     private func pause(_ direction: Pacing.Direction) {
         paused.insert(direction)
         hasWaited = true
@@ -260,6 +277,7 @@ final class Transfer {
     /// Fills `buffer` from the source.
     func readBody(into buffer: UnsafeMutableRawBufferPointer) -> Step<Int> {
         guard let source = submission.source else { return .done(0) }
+        tellSent()
         var wanted = Int(min(Int64(buffer.count), source.count - sourceOffset))
         guard wanted > 0 else { return .done(0) }
         wanted = min(wanted, pacing.allowance(.send, for: self, moved: sourceOffset))

@@ -96,6 +96,7 @@ final class TransferLoop: Sendable {
         var idle: [EasyHandle] = []
         var nextLook = Duration.zero
         let pacing = Pacing()
+        let sockets = ConnectionSockets()
         /// When a kept connection was found dead: connections made before are not used again.
         var pathLost: Duration?
     }
@@ -128,8 +129,8 @@ final class TransferLoop: Sendable {
         let now = SystemTime().uptime()
         let age = work.pathLost.map { now - $0 }
         let transfer = Transfer(
-            submission, on: easy, options: options, traffic: traffic, pacing: work.pacing, now: now,
-            connectionAge: age)
+            submission, on: easy, options: options, traffic: traffic, pacing: work.pacing,
+            sockets: work.sockets, now: now, connectionAge: age)
         work.nextLook = min(work.nextLook, now + transfer.firstLook)
         work.active[easy.pointer] = transfer
         work.perOrigin[submission.request.origin, default: 0] += 1

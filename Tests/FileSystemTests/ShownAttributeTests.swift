@@ -111,12 +111,15 @@ import Testing
         try await tree.close(file)
         await gate.waitForArrivals()
         #expect(try await (state("dirty"), state("uploading")) == ("1", "1"))
+        #expect(try await state("sent") == "0")
         gate.open()
         try await tree.waitUntil("it is stored") { tree.system.dirtyFiles(below: .root) == 0 }
         #expect(try await (state("dirty"), state("uploading"), state("cached")) == ("0", "0", "1"))
         #expect(try await state("etag") == tree.store.info("f")?.version.etag.text)
         #expect(try await state("key") == "f")
-        await #expect(throws: MountedTree.Failure(kind: .noData, reason: "")) { _ = try await state("lasterror") }
+        for name in ["lasterror", "sent"] {
+            await #expect(throws: MountedTree.Failure(kind: .noData, reason: "")) { _ = try await state(name) }
+        }
         tree.store.setObject("theirs", [1])
         try await tree.run(
             tree.system.setExtendedAttribute(

@@ -107,7 +107,7 @@ extension RealMountsAlone {
                 #expect(outcome.status == 1, "\(outcome)")
                 let named = outcome.errors.split(separator: "\n").filter { $0.contains("not stored: file") }
                 #expect(named.count == 10 && outcome.errors.contains("30 more files"), "\(outcome)")
-                #expect(outcome.errors.contains("40 files not stored yet"), "\(outcome)")
+                #expect(outcome.errors.contains("40 files not stored yet, "), "\(outcome)")
                 try await store.setFaults()
                 try await world.mount()
                 try await world.sh("test $(cat file* | wc -c) = 120")

@@ -77,6 +77,16 @@ extension BucketFileSystem {
     /// The number of files at or below `ino` with changes that are not in the bucket.
     package func dirtyFiles(below ino: InodeNumber) -> Int { dirty(below: ino).count }
 
+    /// The files whose present state the bucket does not have, and how many bytes of them have to be sent yet.
+    package var unsent: (files: Int, bytes: Int64) {
+        let dirty = files.dirty
+        let bytes = dirty.reduce(into: Int64(0)) { sum, file in
+            let (draft, size) = file.state.withLock { ($0.life.draft, $0.attributes.size) }
+            sum += max(0, size - (draft?.commit.progress.sentBytes ?? 0))
+        }
+        return (dirty.count, bytes)
+    }
+
     private func dirty(below ino: InodeNumber) -> [InodeNumber] {
         guard ino != .root else { return files.dirty.map(\.ino) }
         // A directory's key ends in a slash; a file that is gone has none.

@@ -217,8 +217,8 @@ final class Composition: Sendable {
 
     private var place: DirectoryPair { directories.place }
 
-    /// The number of files whose present state the bucket does not have.
-    var filesToStore: Int { fileSystem.dirtyFiles(below: .root) }
+    /// The files whose present state the bucket does not have, and how many bytes of them have to be sent yet.
+    var unsent: (files: Int, bytes: Int64) { fileSystem.unsent }
 
     /// Without a session: stores the remaining files, and returns those that could not be stored.
     func finish() -> [UnstoredFile] {

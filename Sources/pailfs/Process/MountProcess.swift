@@ -113,7 +113,7 @@ final class MountProcess: Sendable {
         let ending: FuseSession.Ending
         do {
             ending = try composition.session.run(whileStoring: {
-                record.tellProgress(composition.filesToStore)
+                record.tellProgress(composition.unsent)
             }) { [self, session = composition.session] in
                 // When the command returns, the keeper has the mount.
                 if request.settings.keeper != nil, !takesOver { held?.awaitKeeper() }

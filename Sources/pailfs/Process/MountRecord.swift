@@ -58,9 +58,9 @@ struct MountRecord: Sendable {
         try? File.remove(file.path)
     }
 
-    /// Writes the number of files that are still to be stored.
-    func tellProgress(_ count: Int) {
-        let text = Array("\(Self.storing)\(count)\n".utf8)
+    /// Writes how many files, and how many of their bytes, are still to be stored.
+    func tellProgress(_ unsent: (files: Int, bytes: Int64)) {
+        let text = Array("\(Self.storing)\(unsent.files) \(unsent.bytes)\n".utf8)
         try? file.write(text, at: 0)
         try? file.truncate(to: Int64(text.count))
     }
@@ -111,16 +111,17 @@ struct MountRecord: Sendable {
     }
 
     /// Waits for the process to end. Returns the files that it could not store, one line each; nil if it died before it wrote
-    /// them. `progress` is called with the number of remaining files, every two seconds if it has changed.
-    func waitForEnd(_ progress: (Int) -> Void) -> [String]? {
-        var (turns, told) = (0, 0)
+    /// them. `progress` is called with the remaining files and bytes, every two seconds if they have changed.
+    func waitForEnd(_ progress: (_ files: Int, _ bytes: Int64) -> Void) -> [String]? {
+        var (turns, told) = (0, (files: 0, bytes: Int64(0)))
         while (try? file.tryLock()) == false {
             usleep(10_000)
             turns += 1
-            guard turns % 200 == 0, let count = lines?.first.flatMap({ Self.count(in: $0) }), count > 0, count != told
+            guard turns % 200 == 0, let unsent = lines?.first.flatMap({ Self.unsent(in: $0) }), unsent.files > 0,
+                unsent != told
             else { continue }
-            progress(count)
-            told = count
+            progress(unsent.files, unsent.bytes)
+            told = unsent
         }
         guard let lines, lines.first == Self.finished else { return nil }
         return Array(lines.dropFirst())
@@ -131,13 +132,16 @@ struct MountRecord: Sendable {
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
     }
 
-    /// The number in a line of `tellProgress`.
-    private static func count(in line: String) -> Int? {
-        line.hasPrefix(storing) ? Int(line.dropFirst(storing.count)) : nil
+    /// The numbers in a line of `tellProgress`.
+    private static func unsent(in line: String) -> (files: Int, bytes: Int64)? {
+        guard line.hasPrefix(storing) else { return nil }
+        let words = line.dropFirst(storing.count).split(separator: " ")
+        guard words.count == 2, let files = Int(words[0]), let bytes = Int64(words[1]) else { return nil }
+        return (files, bytes)
     }
 
     /// Whether the process has its last files to store, after the end of the mount.
-    var isStoring: Bool { lines?.first.flatMap { Self.count(in: $0) } != nil }
+    var isStoring: Bool { lines?.first.flatMap { Self.unsent(in: $0) } != nil }
 
     // MARK: places
 

@@ -40,8 +40,9 @@ enum Unmounting {
         for (record, _) in records {
             // The kernel may not have ended a killed process, and its record is locked and says nothing.
             let isKilled = records.count > 1 && record.process.map(MountRecord.isGone) == true
-            let rest = record.waitForEnd { count in
-                Entry.say("pailfs: \(StatusText.count(count, "file")) not stored yet; waiting for the store")
+            let rest = record.waitForEnd { files, bytes in
+                let left = bytes > 0 ? ", \(ByteSize.format(bytes)) to send" : ""
+                Entry.say("pailfs: \(StatusText.count(files, "file")) not stored yet\(left); waiting for the store")
             }
             guard let rest else {
                 isUnknown = isUnknown || !isKilled
