@@ -44,6 +44,8 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
     private let unique: UInt64
     /// Whether the kernel has an answer already, and libfuse has reused or freed the request.
     private let isGivenUp: Bool
+    /// When it was read, on the bridge's clock; nil unless each answer is logged.
+    private let began: Duration?
 
     /// Requires: runs on the thread that has read the request, before it reads the next.
     init(_ handle: fuse_req_t?, _ operation: FuseOperation, _ ino: fuse_ino_t) {
@@ -52,13 +54,14 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
         bridge = .fromOpaque(context)
         unique = linux_held_take()
         isGivenUp = false
+        began = bridge._withUnsafeGuaranteedRef { $0.logger.logLevel > .trace ? nil : $0.time.uptime() }
     }
 
     private init(
         givenUp handle: fuse_req_t, _ operation: FuseOperation, _ ino: fuse_ino_t, _ bridge: Unmanaged<FuseBridge>
     ) {
         (self.handle, self.operation, self.ino, self.bridge) = (handle, operation, ino, bridge)
-        (unique, isGivenUp) = (0, true)
+        (unique, isGivenUp, began) = (0, true, nil)
     }
 
     deinit {
@@ -70,10 +73,24 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
         _ = Self.send(handle, unique) { fuse_reply_err($0, EIO) }
     }
 
-    private consuming func reply(_ send: (fuse_req_t) -> Int32) -> Bool {
+    private consuming func reply(_ errno: Int32 = 0, _ send: (fuse_req_t) -> Int32) -> Bool {
         let (handle, unique, isGivenUp) = (handle, unique, isGivenUp)
+        if let began { trace(errno, since: began) }
         discard self
         return !isGivenUp && Self.send(handle, unique, send)
+    }
+
+    private borrowing func trace(_ errno: Int32, since began: Duration) {
+        let (operation, ino) = (operation, ino)
+        bridge._withUnsafeGuaranteedRef {
+            let took = $0.time.uptime() - began
+            $0.logger.trace(
+                "request answered",
+                metadata: [
+                    "op": "\(operation.rawValue)", "ino": "\(ino)", "errno": "\(errno)",
+                    "microseconds": "\(took / .microseconds(1))",
+                ])
+        }
     }
 
     /// The one place through which the bridge's answers go to the kernel.
@@ -89,7 +106,7 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
     /// nowhere.
     consuming func givenUp() -> FuseRequest {
         let rest = FuseRequest(givenUp: handle, operation, ino, bridge)
-        _ = reply { fuse_reply_err($0, EINTR) }
+        _ = reply(EINTR) { fuse_reply_err($0, EINTR) }
         return rest
     }
 
@@ -106,11 +123,11 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
                     "op": "\(operation.rawValue)", "ino": "\(ino)", "errno": "\(errno)", "reason": "\(error.reason)",
                 ])
         }
-        _ = reply { fuse_reply_err($0, errno) }
+        _ = reply(errno) { fuse_reply_err($0, errno) }
     }
 
     /// Answers an errno that follows from the request alone, which is no failure of this process and is not logged.
-    consuming func refuse(_ errno: Int32) { _ = reply { fuse_reply_err($0, errno) } }
+    consuming func refuse(_ errno: Int32) { _ = reply(errno) { fuse_reply_err($0, errno) } }
 
     consuming func succeed() { _ = reply { fuse_reply_err($0, 0) } }
 
@@ -124,7 +141,8 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
 
     consuming func entry(_ answer: EntryReply) -> Bool {
         var parameter = fuse_entry_param(answer)
-        return reply { fuse_reply_entry($0, &parameter) }
+        // Inode 0 is an entry that is not there.
+        return reply(parameter.ino == 0 ? ENOENT : 0) { fuse_reply_entry($0, &parameter) }
     }
 
     consuming func created(_ answer: CreateReply) -> Bool {

@@ -29,6 +29,7 @@ package final class AccountStore: ObjectStore {
         capabilities.keyRules.reserved = nil
         // Usage figures are those of one bucket, and an account is none.
         capabilities.usage = false
+        capabilities.bucketProperties = false
         (self.capabilities, self.directory, self.open) = (capabilities, directory, open)
     }
 

@@ -62,6 +62,8 @@ package struct Capabilities: Sendable, Hashable {
     /// Symbolic links are objects of their own kind, and listings show them as such.
     package var symlinks = false
     package var usage = false
+    /// The bucket itself has metadata and a list of who may read it.
+    package var bucketProperties = false
     /// The first component of every key is a bucket: nothing else can be made or removed at that level, or copied from one bucket
     /// to another.
     package var bucketsInKeys = false

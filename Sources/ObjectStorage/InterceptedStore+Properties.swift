@@ -67,6 +67,11 @@ extension InterceptedStore {
         try await run(context(.usage)) { () async throws(ObjectStoreError) in try await base.usage() }
     }
 
+    package func changeBucket(_ change: BucketChange) async throws(ObjectStoreError) {
+        try await run(context(.changeBucket)) { () async throws(ObjectStoreError) in try await base.changeBucket(change)
+        }
+    }
+
     package func preflight(
         _ key: ObjectKey, _ request: PreflightRequest
     ) async throws(ObjectStoreError) -> [PreflightHeader] {

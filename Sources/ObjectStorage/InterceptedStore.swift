@@ -23,7 +23,8 @@ package struct RequestContext: Sendable {
         case .put, .uploadPart: .send
         case .list, .head, .copy, .delete, .deleteMany, .createUpload, .uploadPartCopy, .listParts, .listUploads,
             .completeUpload, .abortUpload, .updateMetadata, .presign, .checkAccess, .accessControl, .setAccessControl,
-            .tags, .setTags, .setStorageClass, .restore, .move, .putSymlink, .symlinkTarget, .usage, .preflight,
+            .tags, .setTags, .setStorageClass, .restore, .move, .putSymlink, .symlinkTarget, .usage, .changeBucket,
+            .preflight,
             .listBuckets:
             nil
         }

@@ -25,8 +25,10 @@ package protocol ObjectPropertyStore: Sendable {
     func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer
     /// The link object itself: every other request is about the object that it leads to.
     func link(at key: ObjectKey) async throws(ObjectStoreError) -> StoredLink
-    /// The store's own count of the whole bucket.
+    /// The store's own count of the whole bucket, and the bucket's properties where it has some.
     func usage() async throws(ObjectStoreError) -> BucketUsage
+    /// Changes properties of the bucket itself; what the change does not name stays.
+    func changeBucket(_ change: BucketChange) async throws(ObjectStoreError)
     /// The answer to a browser's preflight request for the object; `.accessDenied` when the bucket's rules refuse it.
     func preflight(_ key: ObjectKey, _ request: PreflightRequest) async throws(ObjectStoreError) -> [PreflightHeader]
     /// The rules of the object's bucket for web pages of other origins, in the order in which the store applies them. `.notFound`
@@ -117,9 +119,26 @@ package struct BucketUsage: Sendable, Hashable {
     package var objects: Int64
     /// In bytes; nil without a quota.
     package var quota: Int64?
+    /// Metadata of the bucket, by names in lower case.
+    package var metadata: [String: String] = [:]
+    /// Who may read objects, and who may write them, as the store spells it; nil for only those who own the bucket.
+    package var readers: String?
+    package var writers: String?
 
     package init(bytes: Int64, objects: Int64, quota: Int64? = nil) {
         (self.bytes, self.objects, self.quota) = (bytes, objects, quota)
+    }
+}
+
+/// New properties of a bucket. An empty text removes one.
+package struct BucketChange: Sendable, Hashable {
+    package var metadata: [String: String]
+    /// nil: as before.
+    package var readers: String?
+    package var writers: String?
+
+    package init(metadata: [String: String] = [:], readers: String? = nil, writers: String? = nil) {
+        (self.metadata, self.readers, self.writers) = (metadata, readers, writers)
     }
 }
 
@@ -164,6 +183,10 @@ extension ObjectPropertyStore {
 
     package func usage() async throws(ObjectStoreError) -> BucketUsage {
         throw .lacking(.usage, nil, "object counts of a bucket")
+    }
+
+    package func changeBucket(_ change: BucketChange) async throws(ObjectStoreError) {
+        throw .lacking(.changeBucket, nil, "metadata and access control lists of buckets")
     }
 
     package func preflight(

@@ -40,7 +40,7 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         case createUpload, uploadPart, uploadPartCopy, listParts, listUploads, completeUpload, abortUpload
         case updateMetadata, presign, checkAccess
         case accessControl, setAccessControl, tags, setTags, setStorageClass, restore, move, putSymlink, symlinkTarget
-        case usage, preflight, listBuckets
+        case usage, changeBucket, preflight, listBuckets
     }
 
     /// The cause, as far as callers act on it.

@@ -200,6 +200,9 @@ extension PrefixedStore {
     }
 
     package func usage() async throws(ObjectStoreError) -> BucketUsage { try await base.usage() }
+    package func changeBucket(_ change: BucketChange) async throws(ObjectStoreError) {
+        try await base.changeBucket(change)
+    }
 
     package func preflight(
         _ key: ObjectKey, _ request: PreflightRequest

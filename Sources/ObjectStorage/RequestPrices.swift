@@ -61,6 +61,7 @@ package struct RequestPrices: Sendable, Hashable {
         switch operation {
         case .put, .copy, .list, .createUpload, .uploadPart, .uploadPartCopy, .completeUpload, .listParts, .listUploads,
             .updateMetadata, .setAccessControl, .setTags, .setStorageClass, .restore, .move, .putSymlink, .listBuckets,
+            .changeBucket,
             // A listing of one key.
             .checkAccess:
             .write

@@ -55,6 +55,7 @@ enum ForeignOptions {
                 "sync-read", "no-splice-read", "no-splice-write", "no-splice-move", "writeback-cache",
             ], "leave it out: pailfs sets it by itself"
         ),
+        (["ssl-client-cert"], "write client-cert=FILE and client-key=FILE"),
         (["fsname", "subtype"], "leave it out: df(1) and mount(8) show the URL"),
         (["auto-unmount"], "leave it out: with restart=yes a new process takes the mount over"),
         (

@@ -94,6 +94,8 @@ package struct MountSettings: Sendable, Hashable {
     package var proxy: String?
     package var dnsOverHTTPS: String?
     package var caFile: String?
+    package var clientCertificate: String?
+    package var clientKey: String?
     package var userAgent: String?
     package var userAgentMark: String?
     package var userAgentSystem = false

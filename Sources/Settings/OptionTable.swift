@@ -74,13 +74,16 @@ package enum OptionTable {
         .size("size", \.size, in: 1 << 20...1 << 60, otherwise: "1PiB", "Total size that df(1) shows."),
         .path(
             "log", "file", \.logFile,
-            "File to append the log to. When it is renamed or deleted, as logrotate(8) does, a new one is made within "
+            "File to append the log to. When it is renamed or deleted, as logrotate(8) does, messages go to a new one within "
                 + "a second. Messages about a worker process that died go to the default place in any case. Default: "
                 + "syslog, or stderr in the foreground."),
         .choice(
             "log-format", \.logFormat, default: .text,
             "Lines of text, or a JSON object in each line, with time, level, message and the fields of the event."),
-        .choice("log-level", \.logLevel, default: .info, "Level of the least severe messages to log.").live,
+        .choice(
+            "log-level", \.logLevel, default: .info,
+            "Level of the least severe messages to log; with trace each request of the kernel has a line."
+        ).live,
         .place(
             "metrics", \.metrics,
             "Where the mount serves its figures over HTTP in the text format of Prometheus. A path with a slash is "
@@ -225,6 +228,12 @@ package enum OptionTable {
             "doh", \.dnsOverHTTPS, schemes: ["https"],
             "Resolver to query for names over HTTPS instead of the system's, such as https://dns.example/dns-query."),
         .path("ca-file", "file", \.caFile, "File of trusted certificates (PEM) to use instead of the system's."),
+        .path(
+            "client-cert", "file", \.clientCertificate,
+            "File with the certificate (PEM) of this machine, for servers that ask for one."),
+        .path(
+            "client-key", "file", \.clientKey,
+            "File with the key (PEM) of client-cert, where that file does not have it."),
         .header("header", \.headers, "Header to add to every request; may be given several times."),
         .text("user-agent", "text", \.userAgent, "User-Agent header of requests. Default: pailfs and its version."),
         .text("user-agent-mark", "text", \.userAgentMark, "Text to append to the User-Agent header."),

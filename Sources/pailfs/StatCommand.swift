@@ -75,7 +75,9 @@ struct StatCommand: ParsableCommand {
         let usage = try await store.usage()
         var lines = [Line("objects", usage.objects), Line("bytes", usage.bytes)]
         if let quota = usage.quota { lines.append(Line("quota", quota)) }
-        return lines
+        if let readers = usage.readers { lines.append(Line("readers", readers)) }
+        if let writers = usage.writers { lines.append(Line("writers", writers)) }
+        return lines + usage.metadata.sorted { $0.key < $1.key }.map { Line("metadata \($0.key)", $0.value) }
     }
 
     private static func object(

@@ -78,6 +78,21 @@ extension Promise {
             let usage = try await bucket.store.usage()
             #expect(usage.objects >= 1 && usage.bytes >= 3)
         },
+        Promise("The container keeps metadata and who may read it") { bucket in
+            let store = bucket.store
+            #expect(store.capabilities.bucketProperties)
+            try await store.changeBucket(BucketChange(metadata: ["color": "red", "size": "1"], readers: ".r:*"))
+            try await store.changeBucket(BucketChange(metadata: ["size": "2"]))
+            var usage = try await store.usage()
+            #expect(usage.metadata["color"] == "red" && usage.metadata["size"] == "2")
+            #expect(usage.readers == ".r:*")
+            try await store.changeBucket(BucketChange(metadata: ["color": "", "size": ""], readers: ""))
+            usage = try await store.usage()
+            #expect(usage.metadata["color"] == nil && usage.metadata["size"] == nil && usage.readers == nil)
+            await #expect(throws: ObjectStoreError.self) {
+                try await store.changeBucket(BucketChange(metadata: ["long": String(repeating: "x", count: 257)]))
+            }
+        },
     ]
 }
 

@@ -138,6 +138,16 @@ extension RealMounts {
                 #expect(try await set("log-level=debug").succeeded)
                 try await world.sh("ls")
                 #expect(try requestsInLog() > 0)
+                // A line for each request of the kernel, with how it ended.
+                #expect(try await set("log-level=trace").succeeded)
+                try await world.sh("cat one; if cat none; then exit 1; fi")
+                let log = try String(contentsOfFile: world.logPath, encoding: .utf8).split(separator: "\n")
+                func has(_ words: String...) -> Bool {
+                    log.contains { line in line.contains(" trace request answered ") && words.allSatisfy(line.contains)
+                    }
+                }
+                #expect(has("op=open", "errno=0", "microseconds=") && has("op=lookup", "errno=\(ENOENT)"))
+                #expect(try await set("log-level=debug").succeeded)
 
                 let refusals = [
                     ("region=here", "region cannot change while mounted"), ("ttl=soon", "ttl cannot be \"soon\""),

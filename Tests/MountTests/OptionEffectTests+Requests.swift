@@ -220,6 +220,34 @@ extension OptionEffect {
                 #expect(store.requests.count > before)
             }
         },
+        OptionEffect("client-cert", "client-key") {
+            try await withStore { world, store in
+                try await world.sh(
+                    """
+                    for name in cert own; do
+                        openssl req -x509 -newkey rsa:2048 -nodes -keyout $T/$name.key -out $T/$name -days 1 -subj /CN=$name \
+                            -addext subjectAltName=IP:127.0.0.1 2>$T/openssl.log
+                    done
+                    cat $T/own $T/own.key >$T/both
+                    """)
+                let (certificate, own) = (world.scratch.path("cert"), world.scratch.path("own"))
+                let recorder = try await Recorder.start(
+                    in: world.scratch, to: store.endpoint,
+                    ["--tls", certificate, certificate + ".key", "--client", own])
+                func list(_ options: String...) async throws -> Outcome {
+                    let place = ["endpoint=https://127.0.0.1:\(recorder.port)", "ca-file=\(certificate)", "timeout=2"]
+                    return try await world.pailfs(["ls", world.bucket.url, "-o", world.options(place + options)])
+                }
+                #expect(try await list().status == 1)
+                #expect(try await list("client-cert=\(own)", "client-key=\(own).key").succeeded)
+                #expect(try await list("client-cert=\(world.scratch.path("both"))").succeeded)
+                let gone = try await list("client-cert=/none")
+                #expect(gone.errors.contains("the client-cert /none cannot be read"), "\(gone)")
+                let half = try await list("client-key=\(own).key")
+                #expect(half.status == 1 && half.errors.contains("set client-cert too"), "\(half)")
+                await recorder.stop()
+            }
+        },
         OptionEffect("user-agent", "user-agent-mark", "user-agent-system") {
             let agents = [
                 (["user-agent=tester/1"], /tester\/1/),

@@ -69,6 +69,8 @@ extension OptionEffect {
                     #expect(outcome.succeeded == isRead && (outcome.output == "secret") == isRead, "\(outcome)")
                     try await world.unmount()
                 }
+                let unnamed = try await world.pailfs(["stat", world.bucket.url + "/file", "-o", world.options([])])
+                #expect(unnamed.status == 1 && unnamed.errors.contains("set sse-customer-key-file"), "\(unnamed)")
             }
         },
         OptionEffect("traffic-limit") {

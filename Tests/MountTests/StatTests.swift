@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -37,6 +38,42 @@ extension RealMounts {
                 let outcome = try await stat("s3://pail", in: world)
                 #expect(outcome.status == 1)
                 #expect(outcome.errors.contains("object counts of a bucket"), "\(outcome)")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)), .rule("xattr.metadata"))
+        func aContainerHasMetadataAndReaders() async throws {
+            try await Provider.cssp.withWorld { world in
+                func acl(_ arguments: String...) async throws -> Outcome {
+                    try await world.pailfs(["acl"] + arguments + ["-o", world.options([])])
+                }
+                try await world.mount()
+                try await world.sh(
+                    """
+                    setfattr -n user.meta.Color -v red .; setfattr -n user.meta.size -v 1 .
+                    test "$(getfattr --only-values -n user.meta.color .)" = red
+                    if getfattr -n user.meta.none . 2>$T/none; then exit 1; fi; grep -q 'No such attribute' $T/none
+                    setfattr -x user.meta.size .
+                    if setfattr -x user.meta.size . 2>$T/none; then exit 1; fi; grep -q 'No such attribute' $T/none
+                    if setfattr -n user.meta.long -v $(printf 'x%.0s' {1..300}) . 2>$T/long; then exit 1; fi
+                    grep -q 'Argument list too long' $T/long
+                    """)
+                #expect(try await acl("set", "cssp://pail", "--readers", ".r:*").succeeded)
+                #expect(try await acl("get", world.mountpoint).output == "readers .r:*\n")
+                let shown = try await stat("cssp://pail", in: world)
+                #expect(shown.output == "objects: 0\nbytes: 0\nreaders: .r:*\nmetadata color: red\n", "\(shown)")
+                #expect(try await acl("set", "cssp://pail", "--readers", "").succeeded)
+                #expect(try await acl("get", "cssp://pail").output.isEmpty)
+                let writers = try await acl("set", "cssp://pail", "--writers", "*:*")
+                #expect(writers.status == 1 && writers.errors.contains("who may write"), "\(writers)")
+                let object = try await acl("set", "cssp://pail/file", "--readers", ".r:*")
+                #expect(object.status == 1 && object.errors.contains("is not one; leave them out"), "\(object)")
+                #expect(try await acl("set", "cssp://pail").status != 0)
+                try await world.unmount()
+            }
+            try await withStore { world, _ in
+                let outcome = try await world.pailfs(["acl", "get", "s3://pail", "-o", world.options([])])
+                #expect(outcome.status == 1 && outcome.errors.contains("names no object"), "\(outcome)")
             }
         }
 

@@ -42,6 +42,7 @@ import Testing
         ("storage classes", { yes(!$0.storageClasses.isEmpty) }),
         ("restore", { yes($0.restore) }),
         ("use shown by df", { yes($0.usage) }),
+        ("bucket metadata", { yes($0.bucketProperties) }),
     ]
 
     private static func yes(_ can: Bool) -> String { can ? "yes" : "-" }

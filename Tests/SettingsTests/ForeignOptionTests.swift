@@ -25,6 +25,7 @@ struct ForeignOptionTests {
         ("bwlimit=1M", "bwlimit", "upload-limit=RATE"), ("config=/etc/rclone.conf", "config", "PAILFS_CONFIG"),
         ("dbglevel=info", "dbglevel", "log-level=debug"), ("fsname=x", "fsname", "leave it out"),
         ("no_check_certificate", "no_check_certificate", "ca-file=FILE"),
+        ("ssl_client_cert=/c:PEM:/k", "ssl_client_cert", "client-cert=FILE"),
         ("requester_pays", "requester_pays", "x-amz-request-payer"),
         ("allow_delete=false", "allow_delete=false", "in any case"),
         ("implicit_dirs=no", "implicit_dirs=no", "in any case"),

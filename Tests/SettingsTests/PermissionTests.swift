@@ -23,7 +23,7 @@ struct PermissionTests {
     ]
     private static let others: [Operation] = [
         .listUploads, .accessControl, .setAccessControl, .tags, .setTags, .setStorageClass, .restore, .usage,
-        .preflight, .listBuckets,
+        .changeBucket, .preflight, .listBuckets,
     ]
 
     /// What needs no operation of its own: requests that come with others, and what a store checks beyond the request.
@@ -83,7 +83,7 @@ struct PermissionTests {
             ]
         case .restore: [["s3:RestoreObject"], ["oss:RestoreObject"], ["cos:PostObjectRestore"], []]
         case .usage: [[], ["oss:GetBucketStat"], [], []]
-        case .preflight: [[], [], [], []]
+        case .changeBucket, .preflight: [[], [], [], []]
         case .listBuckets: [["s3:ListAllMyBuckets"], ["oss:ListBuckets"], ["cos:GetService"], []]
         }
     }

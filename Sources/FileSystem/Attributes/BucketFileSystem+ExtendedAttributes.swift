@@ -18,6 +18,7 @@ extension BucketFileSystem {
         guard let text = userName(name) else { return .failure(.noData, "only attributes named user.* are stored") }
         if let property = ObjectProperty(rawValue: text) { return self.property(property, of: ino) }
         if let known = KnownAttribute(rawValue: text) { return knownAttribute(known, of: ino) }
+        if isBucket(ino), let name = UserMetadataName(text) { return bucketMetadata(name) }
         return withHeaders(of: ino) { headers throws(FileSystemError) in
             let header =
                 Self.header(text).map { headers[$0] } ?? UserMetadataName(text).flatMap { $0.value(in: headers) }
@@ -330,6 +331,7 @@ extension BucketFileSystem {
         case version = "user.pailfs.version"
         case dirty = "user.pailfs.dirty"
         case uploading = "user.pailfs.uploading"
+        case sent = "user.pailfs.sent"
         case cached = "user.pailfs.cached"
         case lastError = "user.pailfs.lasterror"
         case hidden = "user.pailfs.hidden"
@@ -359,6 +361,7 @@ extension BucketFileSystem {
                 case .version: version?.versionID.map { ByteString($0) }
                 case .dirty: file?.isDirty == true ? "1" : "0"
                 case .uploading: isUploading(ino) ? "1" : "0"
+                case .sent: sentBytes(of: file).map { ByteString("\($0)") }
                 case .cached: try isCached(entry, version) ? "1" : "0"
                 case .lastError: lastErrors.withLock { $0.value(for: ino) }.map { ByteString($0.text) }
                 case .url: try presigned(ino)
@@ -367,6 +370,11 @@ extension BucketFileSystem {
             guard let value else { throw FileSystemError(.noData, "\(name.rawValue) has no value for this path") }
             return value
         }
+    }
+
+    /// How many bytes of a changed file the store has; nil when nothing has to be sent.
+    private func sentBytes(of file: ActiveFile?) -> Int64? {
+        file?.state.withLock { $0.life.draft }.map { $0.commit.progress.sentBytes }
     }
 
     private func isCached(_ entry: Entry, _ version: ObjectVersion?) throws(FileSystemError) -> Bool {

@@ -49,6 +49,7 @@ extension BucketFileSystem {
             return .failure(
                 .invalid, "\(attribute) is limited to printable ASCII characters without spaces at the ends")
         }
+        if isBucket(ino) { return changeBucketMetadata(name, to: text, mode) }
         return change(ino) { headers throws(FileSystemError) in
             try Self.require(mode, of: attribute, isSet: headers.user[name.key] != nil)
             headers.user[name.key] = text
@@ -57,6 +58,7 @@ extension BucketFileSystem {
 
     func removeUserMetadata(_ name: UserMetadataName, of ino: InodeNumber) -> Outcome<Void> {
         if let refusal = refusal(of: name) { return .ready(.failure(refusal)) }
+        if isBucket(ino) { return changeBucketMetadata(name, to: nil, .createOrReplace) }
         return change(ino) { headers throws(FileSystemError) in
             // An earlier pailfs has stored it among the other attributes.
             var others = ExtendedAttributeCodec.decode(headers)

@@ -69,7 +69,12 @@ struct FamilyErrors: Sendable {
         let kind =
             own ?? Self.kind(code: code)
             ?? (response.isSuccess ? .serverFault : Self.kind(status: response.status, operation))
-        let (message, direction) = message(response, document, kind)
+        var (message, direction) = message(response, document, kind)
+        // The answer to a HEAD has no document.
+        if operation == .head, response.status == 400, document == nil, profile.customerKeys {
+            message +=
+                "; an object that was encrypted with a key of its writer's needs that key: set sse-customer-key-file"
+        }
         var error = ObjectStoreError(
             kind, operation, key: key, status: response.status, code: code.isEmpty ? nil : code, message: message,
             requestID: requestID(response) ?? document?.requestID, retryAfter: retryAfter(response.headers))

@@ -63,7 +63,8 @@ enum SwiftErrors {
     /// The operation decides what a 404 reports as missing: the container, the upload or the object.
     private static func missing(_ operation: ObjectStoreError.Operation) -> ObjectStoreError.Kind {
         switch operation {
-        case .list, .put, .checkAccess, .usage, .createUpload, .uploadPart, .listUploads, .deleteMany, .listBuckets:
+        case .list, .put, .checkAccess, .usage, .changeBucket, .createUpload, .uploadPart, .listUploads, .deleteMany,
+            .listBuckets:
             .noSuchBucket
         case .listParts, .abortUpload, .completeUpload: .noSuchUpload
         default: .notFound

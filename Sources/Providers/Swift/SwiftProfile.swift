@@ -20,6 +20,8 @@ package struct SwiftProfile: Sendable, Hashable {
     package var createsContainers = true
     /// Whether a HEAD precedes a creation, as an old server ignores `If-None-Match: *`.
     package var looksBeforeCreating = false
+    /// Whether a container has a list of who may write into it; every container has one of who may read.
+    package var hasWriters = true
     /// Whether only an empty page ends a listing; otherwise a short page does.
     package var listsUntilEmptyPage = false
     package var capabilities: Capabilities
@@ -39,6 +41,7 @@ package struct SwiftProfile: Sendable, Hashable {
         capabilities.headersAtCompletion = true
         capabilities.presign = false
         capabilities.usage = true
+        capabilities.bucketProperties = true
         // An update that a busy container server refuses waits for the next round of the updater, five
         // minutes later by default.
         capabilities.listingLag = .seconds(600)
@@ -61,6 +64,7 @@ package struct SwiftProfile: Sendable, Hashable {
         profile.largeObjects = .prefixed
         profile.hasSegmentContainer = false
         profile.createsContainers = false
+        profile.hasWriters = false
         profile.looksBeforeCreating = true
         profile.listsUntilEmptyPage = true
         // After the tenth segment of an answer the server sends one a second (CSSP SDKs, multipart upload).

@@ -236,16 +236,6 @@ package final class SwiftStore: ObjectStore {
     }
 
     /// The container's own counts, which lag behind (Swift documentation, container updater), and the quota of its middleware.
-    package func usage() async throws(ObjectStoreError) -> BucketUsage {
-        let call = call(.usage, .head)
-        let response = try await send(call)
-        guard let objects = response.headers["X-Container-Object-Count"].flatMap({ Int64($0) }),
-            let bytes = response.headers["X-Container-Bytes-Used"].flatMap({ Int64($0) })
-        else { throw malformed(call, response, "the answer has no object counts of the container") }
-        let quota = response.headers["X-Container-Meta-Quota-Bytes"].flatMap { Int64($0) }
-        return BucketUsage(bytes: bytes, objects: objects, quota: quota)
-    }
-
     /// Of the answer's headers a URL can set only the file name for a browser (`filename`).
     package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
         let key = request.key

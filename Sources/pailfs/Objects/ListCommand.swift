@@ -22,6 +22,8 @@ struct ListCommand: ParsableCommand {
     var recursive = false
     @Flag(help: "Print each entry as a JSON object on a line of its own.") var json = false
     @Option(help: ArgumentHelp("List this many entries at most.", valueName: "number")) var limit: Int?
+    @Option(help: ArgumentHelp("List only entries after this key.", valueName: "key")) var after: String?
+    @Option(help: ArgumentHelp("List only entries before this key.", valueName: "key")) var before: String?
 
     func validate() throws {
         guard limit ?? 1 > 0 else { throw ValidationError("--limit must be 1 or more") }
@@ -32,7 +34,7 @@ struct ListCommand: ParsableCommand {
         // As ls(1): the URL may be that of an object, of a directory, or only the start of keys.
         var prefix = path
         if !prefix.isEmpty, !prefix.hasSuffix("/") { prefix = prefix + "/" }
-        if try list(prefix, session) || path.isEmpty { return }
+        if try list(prefix, session) || path.isEmpty || after != nil || before != nil { return }
         guard !path.hasSuffix("/") else { throw CommandError("\(url) has no keys; check its name") }
         let key = ObjectKey(path)
         let info = try session.answer { store async throws(ObjectStoreError) -> ObjectInfo? in
@@ -47,27 +49,37 @@ struct ListCommand: ParsableCommand {
         guard try list(path, session) else { throw CommandError("\(url) has no keys; check its name") }
     }
 
-    /// Prints the entries that begin with `prefix`, up to `limit`; false when there are none.
+    /// Prints the entries that begin with `prefix`, up to `limit`; false when the store has none there.
     private func list(_ prefix: ByteString, _ session: ObjectStoreSession) throws(CommandError) -> Bool {
         var left = limit ?? .max
-        let request = ListRequest(prefix: prefix, delimiter: recursive ? nil : UInt8(ascii: "/"), limit: limit)
+        let request = ListRequest(
+            prefix: prefix, delimiter: recursive ? nil : UInt8(ascii: "/"), startAfter: after.map { ByteString($0) },
+            limit: limit)
         var found = false
         try session.pages(request) { (page) throws(CommandError) in
             found = found || !page.isEmpty
-            for entry in entries(of: page).prefix(left) { Output.line(naming: entry) }
-            left -= min(left, page.objects.count + page.commonPrefixes.count)
-            return left > 0
+            let (shown, isPast) = entries(of: page)
+            for entry in shown.prefix(left) { Output.line(naming: entry) }
+            left -= min(left, shown.count)
+            return left > 0 && !isPast
         }
         return found
     }
 
     private func print(object: ListedObject) { Output.line(naming: line(object)) }
 
-    /// The entries in the order of their bytes, as a listing has them.
-    private func entries(of page: ListingPage) -> [ByteString] {
+    /// The entries between `after` and `before`, in the order of their bytes, as a listing has them, and whether the page reaches
+    /// beyond these.
+    private func entries(of page: ListingPage) -> (shown: [ByteString], isPast: Bool) {
         var entries = page.objects.map { ($0.key, line($0)) }
         entries += page.commonPrefixes.map { ($0, line(prefix: $0)) }
-        return entries.sorted { $0.0.bytes < $1.0.bytes }.map(\.1)
+        let (first, end) = (after.map { ByteString($0) }, before.map { ByteString($0) })
+        let isPast = end.map { end in entries.contains { $0.0.bytes >= end } } ?? false
+        // A store may name the common prefix that `after` is below.
+        let shown = entries.filter { entry in
+            first.map { entry.0.bytes > $0 } ?? true && end.map { entry.0.bytes < $0 } ?? true
+        }
+        return (shown.sorted { $0.0.bytes < $1.0.bytes }.map(\.1), isPast)
     }
 
     private func line(_ object: ListedObject) -> ByteString {

@@ -17,8 +17,12 @@ struct ObjectArguments: ParsableArguments {
     ) throws(CommandError) -> (store: ObjectStoreSession, key: ObjectKey) {
         let (store, path) = try location.open(
             url, whole: whole, following: following, changing: changing)
+        return (store, try key(path))
+    }
+
+    func key(_ path: ByteString) throws(CommandError) -> ObjectKey {
         guard !path.isEmpty else { throw CommandError("\(url) names no object; write scheme://bucket/key") }
-        return (store, ObjectKey(path))
+        return ObjectKey(path)
     }
 }
 

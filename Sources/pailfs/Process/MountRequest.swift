@@ -57,6 +57,8 @@ struct MountRequest: Sendable {
         settings.cacheDirectory = settings.cacheDirectory.map { Self.absolute($0, in: directory) }
         settings.stateDirectory = settings.stateDirectory.map { Self.absolute($0, in: directory) }
         settings.caFile = settings.caFile.map { Self.absolute($0, in: directory) }
+        settings.clientCertificate = settings.clientCertificate.map { Self.absolute($0, in: directory) }
+        settings.clientKey = settings.clientKey.map { Self.absolute($0, in: directory) }
         settings.credentialsFile = settings.credentialsFile.map { Self.absolute($0, in: directory) }
         settings.customerKeyFile = settings.customerKeyFile.map { Self.absolute($0, in: directory) }
         settings.logFile = settings.logFile.map { Self.absolute($0, in: directory) }

@@ -49,9 +49,15 @@ extension MountRequest {
     /// wants.
     func requireReadableAuthorities() throws(CommandError) {
         try Self.requireReadable(authorities)
+        if settings.clientKey != nil, settings.clientCertificate == nil {
+            throw CommandError("client-key is the key of a certificate, and none is set; set client-cert too")
+        }
         guard let own = clientCertificate else { return }
         let isOfVariables = settings.profile == nil && variable("OS_CERT") != nil
-        let names = isOfVariables ? ("OS_CERT", "OS_KEY") : ("cert of the cloud", "key of the cloud")
+        let names =
+            settings.clientCertificate != nil
+            ? ("client-cert", "client-key")
+            : isOfVariables ? ("OS_CERT", "OS_KEY") : ("cert of the cloud", "key of the cloud")
         try Self.requireReadable(Authorities(path: own.file, origin: names.0))
         try Self.requireReadable(own.keyFile.map { Authorities(path: $0, origin: names.1) })
     }

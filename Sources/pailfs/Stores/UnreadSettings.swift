@@ -32,6 +32,7 @@ extension MountRequest {
 
     /// The certificate that this machine presents to servers which ask for one.
     var clientCertificate: ClientCertificate? {
+        if let file = settings.clientCertificate { return ClientCertificate(file: file, keyFile: settings.clientKey) }
         guard scheme == .swift, var found = (try? swiftCredentials())?.clientCertificate else { return nil }
         found.file = Self.absolute(found.file, in: directory)
         found.keyFile = found.keyFile.map { Self.absolute($0, in: directory) }
