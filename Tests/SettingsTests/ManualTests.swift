@@ -90,7 +90,7 @@ struct ManualTests {
     /// Also those that README links to.
     @Test func pagesThatOthersNameAreThere() throws {
         let pages = try pages()
-        #expect(pages.count == 7)
+        #expect(pages.count == 8)
         for page in pages {
             for match in try Repository.text("man/\(page)").matches(of: /\.?Xr (pail[a-z.-]+) ([0-9])/) {
                 #expect(pages.contains("\(match.output.1).\(match.output.2)"), "\(page): \(match.output.0)")
