@@ -40,6 +40,8 @@ enum Seaweed {
                 "-master.volumeSizeLimitMB=64",
             ] + zip(names, ports).map { "\($0)=\($1)" }
         let input = Pipe()
+        // A program that a test starts meanwhile must not hold the server's end back.
+        _ = fcntl(input.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
         process.standardInput = input
         try process.run()
         let result: Result<Void, any Error>

@@ -6,7 +6,10 @@ struct SourceTests {
     /// A mutex, or another generic holder, whose whole value is a function wraps the function once more at each reading:
     /// `LateBinding` is there for it. Behind a field of a struct a function stays as it is.
     @Test func noGenericHolderIsOfAFunctionAlone() throws {
-        try expectNone { $0.contains(/(Mutex|Atomic|OSAllocatedUnfairLock|ManagedBuffer|TaskLocal)<[^\n]*->/) }
+        // The expression alone takes twenty seconds for all lines.
+        try expectNone {
+            $0.contains("->") && $0.contains(/(Mutex|Atomic|OSAllocatedUnfairLock|ManagedBuffer|TaskLocal)<[^\n]*->/)
+        }
     }
 
     /// Of a tuple with an `await` behind its first element, the optimizer of Swift 6.3 returns the elements before it as something
