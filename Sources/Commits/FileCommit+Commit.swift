@@ -25,6 +25,7 @@ extension FileCommit {
             guard let landed = try await landOverBase(request), staged.generation == request.generation else {
                 continue
             }
+            withShared { $0.stored = request.generation }
             apply { $0.attempts.reported() }
             recordEnd(of: landed.attempt)
             await giveUpUpload()
@@ -113,7 +114,6 @@ extension FileCommit {
             let body = staged.source(0..<request.size)
             let sent = SentBytes()
             withShared { $0.putSent = sent }
-            defer { withShared { $0.putSent = nil } }
             let answer = try await self.attempt(request.key, .put) { [store] in
                 do throws(ObjectStoreError) {
                     let answer = try await sent.count { () async throws(ObjectStoreError) in
@@ -123,7 +123,10 @@ extension FileCommit {
                 } catch { return .failure(error) }
             }
             return landed(attempt, answer, size: request.size)
-        } catch { return try await settle(error, attempt, condition) }
+        } catch {
+            withShared { $0.putSent = nil }
+            return try await settle(error, attempt, condition)
+        }
     }
 
     /// Another object whose bytes are exactly those to be stored, if one request can copy it.

@@ -20,7 +20,7 @@ package struct CommitProgress: Sendable, Hashable {
 extension FileCommit {
     /// What was sent so far. Any thread; waits for nothing.
     package var progress: CommitProgress {
-        let size = staged.size
+        let (size, generation) = (staged.size, staged.generation)
         return withShared { shared in
             var progress = CommitProgress()
             let flights = shared.state.flights.filter { !$0.value.isStale }
@@ -36,6 +36,7 @@ extension FileCommit {
                 progress.partsUnderWay = shared.attemptsUnderWay > 0 ? 1 : 0
                 progress.sentBytes = min(size, shared.putSent?.value ?? 0)
             }
+            if shared.stored == generation { progress.sentBytes = size }
             return progress
         }
     }

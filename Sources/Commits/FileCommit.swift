@@ -20,6 +20,8 @@ package final class FileCommit: Sendable {
         var partsSent: [CommitState.Ticket: SentBytes] = [:]
         /// How far the PUT of the whole file has come.
         var putSent: SentBytes?
+        /// The generation of the bytes that a commit has made an object.
+        var stored: UInt64?
         /// The version with the bytes that were not written; once a commit has landed, the version that it made.
         var base: (any BaseContent)?
         /// How often bytes that were read from the base turned out to be damaged.

@@ -72,8 +72,7 @@ struct FamilyErrors: Sendable {
         var (message, direction) = message(response, document, kind)
         // The answer to a HEAD has no document.
         if operation == .head, response.status == 400, document == nil, profile.customerKeys {
-            message +=
-                "; an object that was encrypted with a key of its writer's needs that key: set sse-customer-key-file"
+            message += "; set sse-customer-key-file if the object was encrypted with a key of its writer's"
         }
         var error = ObjectStoreError(
             kind, operation, key: key, status: response.status, code: code.isEmpty ? nil : code, message: message,
