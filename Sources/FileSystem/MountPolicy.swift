@@ -1,4 +1,5 @@
 package import Basics
+package import ObjectStorage
 
 /// What the user chose for one mount, as far as the file system acts on it. Constant while mounted.
 package struct MountPolicy: Sendable {
@@ -24,12 +25,17 @@ package struct MountPolicy: Sendable {
     package var prefix: ByteString = ""
     /// Content types by file name, for objects that this mount makes.
     package var contentTypes = ContentTypes()
+    /// Headers by file name, for the same objects.
+    package var headerRules: [HeaderRule] = []
     /// This machine's name as it appears in the names of conflict files.
     package var hostName = "localhost"
     /// Copies in flight while a directory is renamed: the store does the work, and each is one round trip.
     package var copies = 32
 
     package init(uid: UInt32, gid: UInt32) { (self.uid, self.gid) = (uid, gid) }
+
+    /// The headers of an object that depend on its name.
+    var namedHeaders: NamedHeaders { NamedHeaders(types: contentTypes, rules: headerRules) }
 
     /// pailfs-semantics(7), ATTRIBUTES: `attrs=listing` shows the listing's attributes until the headers are known, `attrs=exact`
     /// requests the headers first.

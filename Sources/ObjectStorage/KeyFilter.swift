@@ -7,27 +7,18 @@ package import Basics
 package struct KeyFilter: Sendable, Hashable {
     package struct Rule: Sendable, Hashable {
         package let isIncluded: Bool
-        private let pattern: PathPattern
-        /// Whether the pattern is for the whole path, not for its last name.
-        private let isForPaths: Bool
-        private let isForDirectories: Bool
+        private let pattern: NamePattern
 
-        /// A slash at the end of the pattern: directories only. Another slash: the pattern is for whole paths from the top of the
-        /// mount. nil for a pattern that is empty or has an error.
+        /// nil for a pattern that is empty or has an error.
         package init?(_ text: String, isIncluded: Bool) {
-            var text = Substring(text)
-            isForDirectories = text.hasSuffix("/")
-            if isForDirectories { text.removeLast() }
-            isForPaths = text.contains("/")
-            if text.hasPrefix("/") { text.removeFirst() }
-            guard !text.isEmpty, let pattern = PathPattern(String(text)) else { return nil }
+            guard let pattern = NamePattern(text) else { return nil }
             (self.pattern, self.isIncluded) = (pattern, isIncluded)
         }
 
         /// Whether the rule fits; nil where that depends on the kind, which is not known.
         func fits(_ path: ByteString, _ name: ByteString, isDirectory: Bool?) -> Bool? {
-            guard pattern.matches(isForPaths ? path : name) else { return false }
-            return isForDirectories ? isDirectory : true
+            guard pattern.matches(path: path, name: name) else { return false }
+            return pattern.isForDirectories ? isDirectory : true
         }
     }
 

@@ -82,7 +82,7 @@ enum ForeignOptions {
         (["use-sse"], "write sse=AES256, or sse=aws:kms and sse-key=ID"),
         (["use-rrs"], "write storage-class=REDUCED_REDUNDANCY"),
         (["requester-pays"], "write header='x-amz-request-payer: requester'"),
-        (["ahbe-conf"], "write header='NAME: VALUE'"),
+        (["ahbe-conf"], "write header-for='*.ENDING: NAME: VALUE' for each line of the file"),
         (["dbglevel", "curldbg", "debug", "debug-fuse", "debug-s3", "verbose"], "write log-level=debug"),
         (
             ["no-check-certificate", "ssl-verify-hostname", "no-verify-ssl", "insecure"],

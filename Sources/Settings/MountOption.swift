@@ -31,7 +31,7 @@ package struct MountOption: Sendable {
 
     typealias Field<Value> = any WritableKeyPath<MountSettings, Value> & Sendable
 
-    private init(
+    init(
         _ name: String, _ placeholder: String?, default value: String?, otherwise: String? = nil, help: String,
         limits: String? = nil, isListed: Bool = true, isRepeatable: Bool = false, opposite: String? = nil,
         assign: @escaping @Sendable (String, String, inout MountSettings) throws(SettingsError) -> Void
@@ -265,23 +265,6 @@ package struct MountOption: Sendable {
                 throw .badValue(name: name, value: text, expected: values.joined(separator: " or "))
             }
             settings[keyPath: field] = value
-        }
-    }
-
-    /// A header for each request, which may be given several times (RFC 9110 section 5.1: the name is a token).
-    static func header(_ name: String, _ field: Field<[MountSettings.Header]>, _ help: String) -> MountOption {
-        MountOption(name, "'name: value'", default: nil, help: help, isRepeatable: true) {
-            (name, text, settings) throws(SettingsError) in
-            let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-            let token = parts[0]
-            let isToken = token.utf8.allSatisfy { byte in
-                (byte > 0x20 && byte < 0x7f) && !"\"(),/:;<=>?@[\\]{}".utf8.contains(byte)
-            }
-            let value = parts.count > 1 ? parts[1].drop { $0 == " " } : ""
-            guard parts.count == 2, !token.isEmpty, isToken, value.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else {
-                throw .badValue(name: name, value: text, expected: "a header such as 'X-Name: value'")
-            }
-            settings[keyPath: field].append(MountSettings.Header(name: String(token), value: String(value)))
         }
     }
 

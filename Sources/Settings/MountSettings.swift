@@ -54,6 +54,8 @@ package struct MountSettings: Sendable, Hashable {
 
     /// The rules of `include` and `exclude`, in their order.
     package var filters: [KeyFilter.Rule] = []
+    /// The headers that files get by their names; the first rule that fits counts.
+    package var headerRules: [HeaderRule] = []
     /// nil sets no limit.
     package var largestFile: Int64?
 

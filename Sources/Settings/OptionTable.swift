@@ -58,6 +58,13 @@ package enum OptionTable {
             "include", isIncluded: true,
             "Names that the mount shows although a later exclude fits them. Without any exclude, files that no include fits "
                 + "are hidden. include=*/ shows directories that exclude=* would hide."),
+        .headerRule(
+            "header-for", \.headerRules,
+            "Header that a file gets for its name when it is stored; may be given several times. The pattern is of the form of "
+                + "exclude, with a backslash before each colon, and for files only. The header is one that stores keep: "
+                + "Content-Type, Content-Encoding, Cache-Control, Content-Disposition, Content-Language, Expires or "
+                + "x-amz-meta-NAME, whatever the store. Of those that give the same header the first counts, and it comes "
+                + "before the system's table of types. Headers that a file has stay."),
         .size(
             "max-size", \.largestFile, in: 1...1 << 50, otherwise: "the store's limit",
             "Length that no program can make a file exceed (EFBIG). Longer objects in the bucket are read as usual."),

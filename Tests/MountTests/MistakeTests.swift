@@ -138,6 +138,9 @@ private enum Mistakes {
             "printf 'sse = AES256\\n' >home/config; chmod 600 home/config; mnt ro swift://pail", "home/config:1:",
             "option sse is for S3, OSS and COS, not for Swift", "below [s3://]"),
         Mistake("exec $P ls swift://pail -o $O,storage-class=COLD", "option storage-class is for", "not for Swift"),
+        Mistake("exec $P ls $U -o $O -o 'header-for=*.gz: gzip'", "the option header-for cannot be", "write a pattern"),
+        Mistake(
+            "exec $P ls $U -o $O -o 'header-for=*: x-amz-meta-mtime: 1'", "cannot set x-amz-meta-mtime", "leave it out"),
         Mistake("PAILFS_CONFIG=$T/none mnt ro", "$T/none", "PAILFS_CONFIG names it"),
         Mistake("MODE=666 config 'ttl = 5'", "home/config: other users can write to it", "chmod go-w"),
         Mistake("mnt metrics=192.168.0.1:80", "metrics cannot be", "127.0.0.1:9464"),

@@ -260,6 +260,7 @@ extension OptionEffect {
                 }
             }
         },
+        OptionEffect("header-for") { try await showHeaders() },
         OptionEffect("header") {
             let requests = try await recorded(["header=X-One: 1", "header=X-Two: a b"]) {
                 try await $0.sh("printf x >file")
@@ -267,6 +268,30 @@ extension OptionEffect {
             #expect(requests.allSatisfy { $0["x-one"] == "1" && $0["x-two"] == "a b" })
         },
     ]
+
+    private static func showHeaders() async throws {
+        let options = [
+            "header-for=*.gz: Content-Encoding: gzip", "header-for=*.gz: X-Amz-Meta-Team: red", "part-size=5MiB",
+        ]
+        let requests = try await recorded(options) { world in
+            try await world.sh(
+                """
+                printf x >a.gz; printf x >b.txt; head -c 6000000 /dev/urandom >large.gz; printf x >t; mv t moved.gz
+                test "$(getfattr --only-values -n user.pailfs.content-encoding large.gz)" = gzip
+                """)
+        }
+        var found: [String: RecordedRequest] = [:]
+        for request in requests where request.makesAnObject {
+            found[String(request.target.dropFirst("/pail/".count).prefix { $0 != "?" })] = request
+        }
+        for (name, encoding, team) in [("a.gz", "gzip", "red"), ("large.gz", "gzip", "red"), ("b.txt", nil, nil)] {
+            #expect(found[name] != nil, "\(name)")
+            #expect(found[name]?["content-encoding"] == encoding, "\(name)")
+            #expect(found[name]?["x-amz-meta-team"] == team, "\(name)")
+        }
+        #expect(found["moved.gz"]?["x-amz-copy-source"] != nil)
+        #expect(found["moved.gz"]?["content-encoding"] == "gzip")
+    }
 
     /// The requests of a mount with `options` while it does `act`.
     static func recorded(

@@ -27,6 +27,7 @@ struct ForeignOptionTests {
         ("no_check_certificate", "no_check_certificate", "ca-file=FILE"),
         ("ssl_client_cert=/c:PEM:/k", "ssl_client_cert", "client-cert=FILE"),
         ("requester_pays", "requester_pays", "x-amz-request-payer"),
+        ("ahbe_conf=/etc/ahbe", "ahbe_conf", "header-for="),
         ("allow_delete=false", "allow_delete=false", "in any case"),
         ("implicit_dirs=no", "implicit_dirs=no", "in any case"),
     ])

@@ -47,7 +47,7 @@ extension BucketFileSystem {
             if isFile(ino) {
                 var set = StoredHeader.allCases.filter { headers[$0] != nil }
                 // A type from the name is not listed: programs that copy attributes would find it missing elsewhere.
-                if let key = try? key(of: ino), policy.contentTypes.isOfTheName(headers.contentType, key) {
+                if let key = try? key(of: ino), policy.namedHeaders.isOfTheName(headers.contentType, key) {
                     set.removeAll { $0 == .contentType }
                 }
                 names.formUnion(set.map { Self.ownPrefix + $0.rawValue })
@@ -145,7 +145,7 @@ extension BucketFileSystem {
                 throw FileSystemError(.noData, "the object has no \(header.rawValue)")
             }
             headers[header] = nil
-            if let key = try? key(of: ino) { headers = policy.contentTypes.completed(headers, at: key) }
+            if let key = try? key(of: ino) { headers = policy.namedHeaders.completed(headers, at: key) }
         }
     }
 
@@ -163,7 +163,7 @@ extension BucketFileSystem {
     /// The headers with the type from the file's name, which the next commit of a dirty file carries.
     private func shown(_ headers: ObjectMetadata, of ino: InodeNumber) -> ObjectMetadata {
         guard files.find(ino)?.isDirty == true, let key = try? key(of: ino) else { return headers }
-        return policy.contentTypes.completed(headers, at: key)
+        return policy.namedHeaders.completed(headers, at: key)
     }
 
     // MARK: Headers

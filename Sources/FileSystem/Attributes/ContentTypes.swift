@@ -2,8 +2,6 @@ import Basics
 package import ObjectStorage
 
 /// Content types by the last extension of a name, as the system's table of types has them.
-///
-/// A type that a program has set for an object is never replaced; a type that comes from the name changes with the name.
 package struct ContentTypes: Sendable {
     /// Where systems keep the table (Debian's package media-types).
     package static let systemTable = "/etc/mime.types"
@@ -38,27 +36,8 @@ package struct ContentTypes: Sendable {
         return types[Self.lowercased(bytes[(dot + 1)...])]
     }
 
-    /// `metadata` as an object at `key` gets it.
-    func completed(_ metadata: ObjectMetadata, at key: ObjectKey) -> ObjectMetadata {
-        var metadata = metadata
-        metadata.contentType = metadata.contentType ?? type(of: key)
-        return metadata
-    }
-
-    /// `metadata` of an object that goes from one key to another: programs write `x.part` and rename it to `x.jpg`. A name
-    /// without a known type changes nothing.
-    func renamed(_ metadata: ObjectMetadata, from key: ObjectKey, to newKey: ObjectKey) -> ObjectMetadata {
-        guard let type = type(of: newKey), isOfTheName(metadata.contentType, key) else { return metadata }
-        var metadata = metadata
-        metadata.contentType = type
-        return metadata
-    }
-
-    /// Whether `type` comes from the name `key` alone, or there is none.
-    func isOfTheName(_ type: String?, _ key: ObjectKey) -> Bool {
-        guard let type else { return true }
-        return Self.ofNothing.contains(type) || type == self.type(of: key)
-    }
+    /// Whether a store shows `type` for an object that has none.
+    static func isOfNothing(_ type: String) -> Bool { ofNothing.contains(type) }
 
     private static func lowercased(_ word: some Sequence<UInt8>) -> [UInt8] {
         word.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }

@@ -73,7 +73,7 @@ extension BucketFileSystem {
 
     /// The headers a commit of the file to `key` carries.
     func headersForCommit(of file: ActiveFile, to key: ObjectKey) -> ObjectMetadata {
-        var headers = policy.contentTypes.completed(headers(of: file), at: key)
+        var headers = policy.namedHeaders.completed(headers(of: file), at: key)
         // Of a file without an object, the value that an earlier process has written down stays.
         if (try? metadata.entry(file.ino))?.isPending == false { headers.kept.isOfObject = true }
         headers.kept.storageClass = keptClass(file.attributes.storageClass ?? headers.kept.storageClass)

@@ -44,8 +44,8 @@ extension BucketFileSystem {
         let key = try key(of: current.ino)
         var moved = rename.file?.attributes ?? current.attributes
         moved.noteChange(at: time.now())
-        let retyped = { [types = policy.contentTypes, changed = moved.ctime] (headers: ObjectMetadata) in
-            AttributeCodec.dating(types.renamed(headers, from: key, to: rename.newKey), changed: changed)
+        let retyped = { [named = policy.namedHeaders, changed = moved.ctime] (headers: ObjectMetadata) in
+            AttributeCodec.dating(named.renamed(headers, from: key, to: rename.newKey), changed: changed)
         }
         let headers = noteReplaced(rename.target)
         let before = (first: (behind ?? draft)?.record.intent, second: draft?.record.intent)

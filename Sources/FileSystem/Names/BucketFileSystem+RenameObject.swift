@@ -17,7 +17,7 @@ extension BucketFileSystem {
         guard entry.attributes.kind == .file, entry.attributes.headersKnown, !store.capabilities.move else {
             return nil
         }
-        var headers = policy.contentTypes.renamed(known, from: key, to: newKey)
+        var headers = policy.namedHeaders.renamed(known, from: key, to: newKey)
         guard headers != known else { return nil }
         // The commit id lets recovery tell this copy from an identical object.
         headers.user[CommitOptions.commitHeader] = RandomID.hex()

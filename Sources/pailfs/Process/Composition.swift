@@ -292,6 +292,7 @@ final class Composition: Sendable {
         if let size = settings.size { policy.capacity = size }
         policy.hostName = hostName
         policy.prefix = request.prefix
+        policy.headerRules = settings.headerRules
         if !settings.readOnly, let table = try? File(ContentTypes.systemTable).read(atMost: 1 << 20) {
             policy.contentTypes = ContentTypes(table: table)
         }

@@ -1,4 +1,5 @@
 import Basics
+import FileSystem
 import Glibc
 import HTTP
 import Logging
@@ -71,6 +72,12 @@ extension Composition {
     private static func checkSurroundings(_ request: MountRequest) throws(CommandError) {
         do throws(SettingsError) { try request.sources.requireHonoured(by: request.scheme) } catch {
             throw CommandError(error)
+        }
+        for case .metadata(let name) in request.settings.headerRules.map(\.header)
+        where UserMetadataName(UserMetadataName.prefix + name)?.isOurs == true {
+            throw CommandError(
+                "header-for cannot set x-amz-meta-\(name), in which pailfs keeps attributes of the file; leave it out"
+            )
         }
         let pair = ["PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY"]
         let given = pair.filter { request.environment[$0].map { !$0.isEmpty } ?? false }
