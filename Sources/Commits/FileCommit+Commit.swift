@@ -151,11 +151,12 @@ extension FileCommit {
         let condition = try await condition(of: request, isHeeded: store.capabilities.copyCondition)
         let attempt = newAttempt(request)
         try record(attempt.id, request)
-        let copy = CopyRequest(
+        var copy = CopyRequest(
             source, to: request.key, metadata: CommitAttempts.marked(request.metadata, attempt.id), condition: condition
         )
+        copy.size = request.size
         do throws(ObjectStoreError) {
-            let answer = try await self.attempt(request.key, .copy) { [store] in
+            let answer = try await self.attempt(request.key, .copy) { [store, copy] in
                 do throws(ObjectStoreError) { return .success(try await store.copy(copy)) } catch {
                     return .failure(error)
                 }

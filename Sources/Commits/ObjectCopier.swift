@@ -43,8 +43,9 @@ package struct ObjectCopier: Sendable {
         _ storageClass: String?
     ) async throws(ObjectStoreError) -> PutAnswer {
         // No store copies the class by itself.
-        let request = CopyRequest(
+        var request = CopyRequest(
             source, to: key, metadata: metadata, storageClass: storageClass, keeping: source.key)
+        request.size = version.size
         do { return try await store.copy(request) } catch {
             // SeaweedFS lists and shows directory markers but finds none to copy.
             guard error.kind == .notFound, version.size == 0, source.key.bytes.hasSuffix("/") else { throw error }
@@ -138,8 +139,9 @@ package struct ObjectCopier: Sendable {
         _ copied: VersionRecord, _ metadata: ObjectMetadata, to key: ObjectKey, _ storageClass: String?,
         keeping source: ObjectKey
     ) async throws(ObjectStoreError) -> Upload {
-        let id = try await store.createUpload(
-            PutRequest(key, metadata: metadata, storageClass: storageClass, keeping: source))
+        var request = PutRequest(key, metadata: metadata, storageClass: storageClass, keeping: source)
+        request.size = copied.size
+        let id = try await store.createUpload(request)
         // Parts of one size, as small as usual unless that makes too many.
         let largest = store.capabilities.largestPart
         let fewest = (copied.size + Int64(store.capabilities.mostParts) - 1) / Int64(store.capabilities.mostParts)

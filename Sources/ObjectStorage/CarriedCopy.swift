@@ -15,12 +15,13 @@ package struct CarriedCopy {
     private let source: ObjectKey
     private let version: ObjectVersion
     /// The object to be made.
-    private let request: PutRequest
+    private var request: PutRequest
 
     /// `version` is that of the source.
     package init(of source: CopySource, _ version: ObjectVersion, to request: PutRequest, in store: any ObjectStore) {
         (self.store, reader) = (store, source.reader(for: store))
         (self.source, self.version, self.request) = (source.key, version, request)
+        self.request.size = version.size
     }
 
     /// `put` and `create` are the caller's own: they add properties of the copy other than bytes and metadata.

@@ -121,6 +121,8 @@ package struct PutRequest: Sendable, Hashable {
     package var storageClass: String?
     /// The object whose tags and ACL the new one gets; nil: none.
     package var keeping: ObjectKey?
+    /// The length of an object in parts, in bytes, where it is known before them.
+    package var size: Int64?
 
     package init(
         _ key: ObjectKey, metadata: ObjectMetadata = ObjectMetadata(), condition: WriteCondition? = nil,
@@ -197,6 +199,8 @@ package struct CopyRequest: Sendable, Hashable {
     package var storageClass: String?
     /// The object whose ACL the copy gets, and its tags if that is not the source; nil leaves the ACL to the store.
     package var keeping: ObjectKey?
+    /// The length of the source in bytes; nil where it is not known.
+    package var size: Int64?
 
     package init(
         _ source: CopySource, to key: ObjectKey, metadata: ObjectMetadata? = nil, condition: WriteCondition? = nil,

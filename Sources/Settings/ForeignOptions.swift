@@ -21,11 +21,13 @@ enum ForeignOptions {
         "url": "endpoint", "host": "endpoint", "passwd-file": "credentials-file", "use-cache": "cache-dir",
         "use-path-request-style": "path-style", "default-acl": "acl", "logfile": "log", "stat-cache-expire": "ttl",
         // rclone
+        "s3-requester-pays": "requester-pays", "s3-storage-class": "storage-class",
         "log-file": "log", "read-only": "ro", "dir-cache-time": "ttl", "file-perms": "file-mode",
         "dir-perms": "dir-mode",
         // mount-s3, geesefs, gcsfuse
         "endpoint-url": "endpoint", "force-path-style": "path-style", "cache": "cache-dir", "metadata-ttl": "ttl",
         "stat-cache-ttl": "ttl", "negative-metadata-ttl": "negative-ttl", "write-part-size": "part-size",
+        "cold-min-size": "storage-class-min",
     ]
 
     /// What pailfs does in any case.
@@ -81,7 +83,6 @@ enum ForeignOptions {
         (["stat-cache-interval-expire"], "write ttl=TIME"),
         (["use-sse"], "write sse=AES256, or sse=aws:kms and sse-key=ID"),
         (["use-rrs"], "write storage-class=REDUCED_REDUNDANCY"),
-        (["requester-pays"], "write header='x-amz-request-payer: requester'"),
         (["ahbe-conf"], "write header-for='*.ENDING: NAME: VALUE' for each line of the file"),
         (["dbglevel", "curldbg", "debug", "debug-fuse", "debug-s3", "verbose"], "write log-level=debug"),
         (

@@ -1,3 +1,5 @@
+import Basics
+
 extension MountSettings {
     /// The environment (`PAILFS_CACHE_SIZE=1G`) first, then each `-o` list in order; the last value wins.
     package init(optionLists: [String], environment: [String: String]) throws(SettingsError) {
@@ -18,7 +20,17 @@ extension MountSettings {
             guard option.isLive else { throw .notLive(name: option.name) }
             try option.set(value, in: &changed)
         }
+        try changed.requireParts()
         self = changed
+    }
+
+    /// Throws where the parts of an upload may be smaller than the objects that get the storage class: when an upload begins, the
+    /// length of the object is not known.
+    package func requireParts() throws(SettingsError) {
+        guard smallestOfClass > partSize else { return }
+        throw .badValue(
+            name: "storage-class-min", value: ByteSize.format(smallestOfClass),
+            expected: "\(ByteSize.format(partSize)) at most, which is part-size")
     }
 
     /// One `-o` list: `name,name=value,…`. A backslash keeps a comma or backslash that belongs to a value.

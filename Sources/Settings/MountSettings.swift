@@ -14,6 +14,8 @@ package struct MountSettings: Sendable, Hashable {
     package var pathStyle = false
     package var signature = SignatureVersion.newest
     package var storageClass: String?
+    /// Bytes of the smallest object that gets `storageClass`.
+    package var smallestOfClass: Int64 = 0
     /// Canned ACL of new objects.
     package var acl: String?
     /// How the store encrypts new objects, with which key, and the context of a key service.
@@ -24,6 +26,7 @@ package struct MountSettings: Sendable, Hashable {
     package var customerKeyFile: String?
     /// Bits a second; nil sets no limit.
     package var trafficLimit: Int?
+    package var requesterPays = false
     /// The login URL of a store that issues tokens.
     package var authURL: String?
     /// The domain for reading, at a store that has separate ones.

@@ -253,6 +253,11 @@ package enum OptionTable {
             "Version of the request signature, for OSS servers that do not accept the newest."),
         .text("storage-class", "name", \.storageClass, "Storage class of new objects, spelled as the store spells it.")
             .only(for: .s3, .oss, .cos, .kodo).leftOutElsewhere,
+        .size(
+            "storage-class-min", \.smallestOfClass, in: 0...5 << 30, default: "0",
+            "Length of the smallest object that gets storage-class, at most part-size. Smaller ones get the class of the "
+                + "bucket: the colder classes have a length below which they cost more."
+        ).only(for: .s3, .oss, .cos, .kodo).leftOutElsewhere,
         .text(
             "acl", "name", \.acl,
             "Canned access control list of new objects; keep: a changed object keeps its list. "
@@ -280,6 +285,10 @@ package enum OptionTable {
             "traffic-limit", \.trafficLimit, in: 819_200...838_860_800,
             "Bits per second that one transfer may use."
         ).only(for: .oss, .cos),
+        .flag(
+            "requester-pays", \.requesterPays,
+            "Agree with every request, and in the URLs of presign, to pay for it, as buckets with requester pays demand."
+        ).only(for: .s3, .oss),
         .url(
             "auth-url", \.authURL, schemes: ["http", "https"],
             "Login URL of OpenStack Swift, where it is not endpoint."),

@@ -55,6 +55,60 @@ extension OptionEffect {
                 #expect(request["x-amz-server-side-encryption-context"] == "eyJhIjoiYiJ9", "\(request)")
             }
         },
+        OptionEffect("storage-class-min") {
+            let options = ["storage-class=STANDARD_IA", "storage-class-min=128KiB", "part-size=5MiB"]
+            let requests = try await recorded(options) { world in
+                try await world.sh(
+                    """
+                    head -c 131071 /dev/zero >small; head -c 131072 /dev/zero >usual; head -c 6000000 /dev/zero >large
+                    mkdir d; mv small d/small; mv usual d/usual
+                    chmod 600 d/small d/usual
+                    """)
+            }
+            var count = 0
+            for request in requests where request.makesAnObject {
+                let isSmall = request.target.hasSuffix("small") || request.target.hasSuffix("d/")
+                // A change of attributes copies the object, and restates its class.
+                let isChange = request["x-amz-copy-source"].map { "/" + $0 } == request.target
+                let small = isChange ? "STANDARD" : nil
+                #expect(request["x-amz-storage-class"] == (isSmall ? small : "STANDARD_IA"), "\(request)")
+                count += 1
+            }
+            #expect(count == 8, "three files, a directory, two renames and two changes")
+            try await Provider.kodo.withPailstore { world, _ in
+                try await world.mount(["storage-class=LINE", "storage-class-min=128KiB"])
+                try await world.sh(
+                    """
+                    head -c 131071 /dev/zero >small; head -c 131072 /dev/zero >usual; head -c 9000000 /dev/zero >large
+                    for file in small usual large; do getfattr --only-values -n user.pailfs.storage-class $file; echo; done \
+                        >$T/classes
+                    test "$(echo $(cat $T/classes))" = "STANDARD LINE LINE"
+                    """)
+                try await world.unmount()
+            }
+        },
+        OptionEffect("requester-pays") {
+            for provider in [Provider.s3, .oss] {
+                try await provider.withPailstore { world, store in
+                    world.expectsErrorsInLog = true
+                    try await store.setFaults("kind=requester-pays")
+                    let bare = try await world.pailfs(["ls", world.bucket.url, "-o", world.options([])])
+                    #expect(!bare.succeeded, "\(bare)")
+                    try await world.mount(["requester-pays", "part-size=5MiB"])
+                    try await world.sh(
+                        """
+                        printf x >small; head -c 6000000 /dev/zero >large; mv small moved; chmod 600 moved
+                        ls -l; rm large; test "$(cat moved)" = x
+                        """)
+                    let url = try await world.pailfs(
+                        ["presign", "\(world.bucket.url)/moved", "-o", world.options(["requester-pays"])])
+                    let address = url.output.trimmingCharacters(in: .whitespacesAndNewlines)
+                    #expect(try await world.sh("curl -sf '\(address)'") == "x")
+                    try await world.unmount()
+                    try await store.setFaults()
+                }
+            }
+        },
         OptionEffect("sse-customer-key-file") {
             try await withStore { world, _ in
                 try await world.sh("head -c 32 /dev/urandom >$T/key; head -c 32 /dev/urandom >$T/other")

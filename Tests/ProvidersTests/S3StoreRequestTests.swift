@@ -152,7 +152,7 @@ import Testing
 
     @Test(.rule("xattr.copied")) func headersClassAndConditionGoWithAPut() async throws {
         let fixture = try FamilyFixture {
-            $0.storageClass = "STANDARD_IA"
+            $0.storageClass.name = "STANDARD_IA"
         } answer: { _, _ in
             LocalAnswer(200, [("ETag", "\"\(Hex.encode(MD5.of("")))\"")])
         }

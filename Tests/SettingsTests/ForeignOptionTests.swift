@@ -10,10 +10,12 @@ struct ForeignOptionTests {
                 "_netdev,nofail,x-systemd.automount,allow_root,uid=1000,gid=1000,umask=022,url=https://s3.example",
                 "passwd_file=/etc/passwd-s3fs,use_cache=/var/cache/s3fs,use_path_request_style,default_acl=private",
                 "args2env,vfs_cache_mode=full,dir_cache_time=5m,big_writes,auto_cache,negative_metadata_ttl=3",
+                "requester_pays,cold_min_size=131072",
             ], environment: [:])
         #expect(settings.endpoint == "https://s3.example" && settings.pathStyle && settings.acl == "private")
         #expect(settings.credentialsFile == "/etc/passwd-s3fs" && settings.cacheDirectory == "/var/cache/s3fs")
         #expect(settings.ttl == .seconds(300) && settings.negativeTTL == .seconds(3))
+        #expect(settings.requesterPays && settings.smallestOfClass == 128 << 10)
         #expect(settings.admitsOthers && settings.kernelFlags == ["allow_root"])
     }
 
@@ -26,7 +28,6 @@ struct ForeignOptionTests {
         ("dbglevel=info", "dbglevel", "log-level=debug"), ("fsname=x", "fsname", "leave it out"),
         ("no_check_certificate", "no_check_certificate", "ca-file=FILE"),
         ("ssl_client_cert=/c:PEM:/k", "ssl_client_cert", "client-cert=FILE"),
-        ("requester_pays", "requester_pays", "x-amz-request-payer"),
         ("ahbe_conf=/etc/ahbe", "ahbe_conf", "header-for="),
         ("allow_delete=false", "allow_delete=false", "in any case"),
         ("implicit_dirs=no", "implicit_dirs=no", "in any case"),

@@ -149,6 +149,18 @@ struct OptionTests {
         #expect(settings.ttl == .seconds(5))
     }
 
+    /// The length of an object is not known when its upload in parts begins.
+    @Test func partsAreNotSmallerThanTheSmallestObjectOfTheClass() throws {
+        var settings = try MountSettings(optionLists: ["storage-class-min=2MiB"], environment: [:])
+        try settings.requireParts()
+        try settings.change("part-size=2MiB")
+        #expect(throws: SettingsError.self) { try settings.change("part-size=1MiB") }
+        #expect(settings.partSize == 2 << 20)
+        #expect(throws: SettingsError.self) {
+            try MountSettings(optionLists: ["storage-class-min=9MiB"], environment: [:]).requireParts()
+        }
+    }
+
     @Test func figuresAreServedOnThisMachineOnlyUnlessOthersAreNamed() throws {
         for (text, shown) in [
             ("127.0.0.1:9464", "127.0.0.1:9464"), ("127.1.2.3:1", "127.1.2.3:1"), ("[::1]:9464", "[::1]:9464"),

@@ -69,6 +69,10 @@ struct OSSDialect: FamilyDialect {
                     + "future requests to this endpoint.", ec: "0003-00001403",
                 elements: [Field("Bucket", bucket.name), Field("Endpoint", endpoint(bucket.record.region))])
         }
+        if call.operation != .listBuckets, Departures.current.refusesPayer(of: call.request, "x-oss-request-payer") {
+            throw OSSError(
+                403, "AccessDenied", "Access denied for requester pay bucket", ec: "0003-00000703")
+        }
         if !call.key.isEmpty { try Self.checkKey(call.key) }
     }
 

@@ -71,6 +71,9 @@ struct S3Dialect: FamilyDialect {
                 request: request, operation: operation, target: target, authorization: authorization, body: body)
             if authorization.isAnonymous, operation != .preflight { try admitAnonymous(call, bucket) }
             try checkOwner(request)
+            if operation != .listBuckets, Departures.current.refusesPayer(of: request, "x-amz-request-payer") {
+                throw S3Error.accessDenied
+            }
             var response = try await perform(call)
             if operation != .preflight {
                 response.headers += CORSAnswers.headers(request, bucket?.record.cors ?? [])

@@ -2,7 +2,7 @@ import Basics
 
 /// How other servers depart from the protocol that they speak, as faults ask it of this one.
 ///
-/// The dialect S3 reads those of the request that it serves from `current`.
+/// The dialects read those of the request that they serve from `current`, most of them S3 alone.
 package struct Departures: Hashable, Sendable {
     @TaskLocal static var current = Departures()
 
@@ -24,6 +24,8 @@ package struct Departures: Hashable, Sendable {
     package var refusedKeys: [RefusedKeys] = []
     /// Most bytes of a value of user metadata (OpenStack Swift's S3 API: 256).
     package var metadataLimit: Int?
+    /// A request must say that its sender pays for it (S3 and OSS, requester pays).
+    package var demandsPayer = false
     /// The server knows this key and secret instead of its own.
     package var key: KeyPair?
 
@@ -37,7 +39,7 @@ package struct Departures: Hashable, Sendable {
         ("foreign-etag", \.answersOtherETag), ("opaque-etag", \.makesOpaqueETags),
         ("empty-part-copy", \.ignoresPartSources),
         ("marker-as-file", \.keepsMarkersAsFiles),
-        ("lose-line-break", \.losesLineBreaks),
+        ("lose-line-break", \.losesLineBreaks), ("requester-pays", \.demandsPayer),
     ]
 
     /// nil when `--fault` has no such kind.
@@ -55,6 +57,11 @@ package struct Departures: Hashable, Sendable {
 
     /// The status with which the key is refused; nil when it is not.
     func refusal(of key: ByteString) -> Int? { refusedKeys.first { $0.fits(key) }?.status }
+
+    /// Whether the request lacks the statement that its sender pays, in a header or, with a signed URL, in a parameter.
+    func refusesPayer(of request: ServerRequest, _ header: String) -> Bool {
+        demandsPayer && request.header(header) != "requester" && request.parameter(header) != "requester"
+    }
 
     /// The ETag of a part of an upload.
     static func ofPart(_ md5: [UInt8]) -> String { Hex.encode(current.makesOpaqueETags ? md5.reversed() : md5) }

@@ -12,8 +12,8 @@ extension KodoStore {
         guard request.condition == nil else { throw notSupported(.copy, request.key, "conditional copies") }
         try check(request.key, .copy)
         if let metadata = request.metadata { try check(metadata, .copy, request.key) }
-        let wanted = try fileType(request.storageClass, .copy)
         let (source, type) = try await look(request.source)
+        let wanted = try fileType(request.storageClass, size: source.version.size, .copy)
         let bucket = request.source.bucket
         if bucket != nil || request.source.key != request.key {
             if quirks.withLock({ $0.contains(.copiesRefused) }) { return try await carry(source, for: request) }
@@ -140,7 +140,9 @@ extension KodoStore {
     package func setStorageClass(
         of key: ObjectKey, to storageClass: String, ifMatch: ETag?
     ) async throws(ObjectStoreError) -> PutAnswer {
-        guard let type = try fileType(storageClass, .setStorageClass) else { throw missing(.setStorageClass, key) }
+        guard let type = try fileType(storageClass, size: nil, .setStorageClass) else {
+            throw missing(.setStorageClass, key)
+        }
         let info = try await stat(key, .setStorageClass, ifMatch.map { .ifMatch($0) }).info
         try await setType(type, of: key, .setStorageClass)
         return PutAnswer(etag: info.version.etag, modified: info.version.modified)

@@ -66,7 +66,7 @@ extension KodoStore {
     package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
         try check(request.key, .createUpload)
         try check(request.metadata, .createUpload, request.key)
-        _ = try fileType(request.storageClass, .createUpload)
+        _ = try fileType(request.storageClass, size: nil, .createUpload)
         let call = call(.createUpload, .post, request.key, "")
         let response = try await client.send(call)
         guard let id = KodoDocuments.decode(KodoDocuments.Upload.self, response.body)?.uploadId, !id.isEmpty else {
@@ -143,7 +143,8 @@ extension KodoStore {
         }
         let metadata = KodoMetadata.metadata(carried.metadata, contentType: carried.type)
         let request = PutRequest(key, metadata: metadata, condition: condition, storageClass: carried.storageClass)
-        var call = call(.completeUpload, .post, key, "/\(id)", try policy(request, .completeUpload))
+        let size = parts.reduce(0) { $0 + $1.size }
+        var call = call(.completeUpload, .post, key, "/\(id)", try policy(request, size: size, .completeUpload))
         call.headers["Content-Type"] = "application/json"
         let document = KodoDocuments.Completion(
             parts: parts.map { KodoDocuments.Part(partNumber: $0.number, etag: $0.etag.text) },

@@ -166,7 +166,7 @@ extension KodoStore {
     ) async throws(ObjectStoreError) -> PutAnswer {
         try check(request.key, .put)
         try check(request.metadata, .put, request.key)
-        let policy = try policy(request, .put)
+        let policy = try policy(request, size: body.count, .put)
         let digests = try digests(of: body, .put, request.key)
         var fields: [(name: String, value: [UInt8])] = [
             ("key", request.key.bytes.bytes), ("crc32", Array(String(digests.crc32).utf8)),
@@ -195,7 +195,7 @@ extension KodoStore {
 
     /// The policy of an upload's token: this key only, and no replacement if the request does not allow one.
     func policy(
-        _ request: PutRequest, _ operation: ObjectStoreError.Operation
+        _ request: PutRequest, size: Int64, _ operation: ObjectStoreError.Operation
     ) throws(ObjectStoreError) -> KodoPutPolicy {
         var policy = KodoPutPolicy(scope: "\(settings.bucket):\(request.key)")
         switch request.condition {
@@ -203,7 +203,7 @@ extension KodoStore {
         case .match: throw notSupported(operation, request.key, "conditional overwrites")
         case nil: break
         }
-        policy.fileType = try fileType(request.storageClass, operation)
+        policy.fileType = try fileType(request.storageClass, size: size, operation)
         if request.metadata.contentType != nil { policy.detectMime = -1 }
         return policy
     }

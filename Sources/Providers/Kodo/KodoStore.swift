@@ -14,8 +14,8 @@ package final class KodoStore: ObjectStore {
     package struct Settings: Sendable {
         package var bucket: String
         package var client = KodoClient.Settings()
-        /// Class of new objects, by name or number; nil leaves it to the store.
-        package var storageClass: String?
+        /// Its name may be a number.
+        package var storageClass = NewObjectClass()
         /// Whether checksums from the store are compared with the bytes, on top of lengths.
         package var verifiesChecksums = true
 
@@ -42,7 +42,7 @@ package final class KodoStore: ObjectStore {
         self.settings = settings
         client = try KodoClient(
             bucket: settings.bucket, settings.client, credentials: credentials, engine: engine, time: time)
-        _ = try fileType(nil, .checkAccess)
+        _ = try fileType(nil, size: nil, .checkAccess)
     }
 
     /// The capabilities of every bucket (Kodo API documentation).
@@ -100,9 +100,9 @@ package final class KodoStore: ObjectStore {
 
     /// The number of a new object's storage class; nil leaves it to the store.
     func fileType(
-        _ wanted: String?, _ operation: ObjectStoreError.Operation
+        _ wanted: String?, size: Int64?, _ operation: ObjectStoreError.Operation
     ) throws(ObjectStoreError) -> Int? {
-        guard let name = wanted ?? settings.storageClass else { return nil }
+        guard let name = settings.storageClass.name(wanted, size: size) else { return nil }
         guard let number = KodoStorageClass.number(name) else {
             throw ObjectStoreError(
                 .invalidRequest, operation, code: "InvalidStorageClass",

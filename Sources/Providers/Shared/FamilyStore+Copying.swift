@@ -22,7 +22,7 @@ extension FamilyStore {
             call.headers[profile.header("metadata-directive")] = profile.replaceDirective
             add(metadata, to: &call.headers)
         }
-        addDefaults(storageClass: request.storageClass, to: &call.headers)
+        addDefaults(storageClass: request.storageClass, size: request.size, to: &call.headers)
         if let kept = request.keeping {
             restate(try await aclHeaders(of: kept), in: &call.headers)
             // Without this, the store copies the source's tags.
@@ -82,7 +82,7 @@ extension FamilyStore {
         call.headers[profile.header("metadata-directive")] = profile.replaceDirective
         if let directive = profile.keepTagsDirective { call.headers[profile.header("tagging-directive")] = directive }
         add(metadata, to: &call.headers)
-        addDefaults(storageClass: storageClass, to: &call.headers)
+        addDefaults(storageClass: storageClass, size: info.version.size, to: &call.headers)
         restate(restated, in: &call.headers)
         let source = CopySource(key, ifMatch: info.version.etag)
         if !mustCarry(key) {

@@ -58,14 +58,15 @@ extension FamilyStore {
         }
     }
 
-    func addNewObject(_ request: PutRequest, to headers: inout HTTPHeaders) {
+    /// `size` is the object's length, where it is known.
+    func addNewObject(_ request: PutRequest, size: Int64?, to headers: inout HTTPHeaders) {
         add(request.metadata, to: &headers)
-        addDefaults(storageClass: request.storageClass, to: &headers)
+        addDefaults(storageClass: request.storageClass, size: size, to: &headers)
     }
 
     /// Adds the mount's options for every object that this process writes, copies included: none of them is inherited.
-    func addDefaults(storageClass: String?, to headers: inout HTTPHeaders) {
-        headers[profile.header("storage-class")] = storageClass ?? settings.storageClass
+    func addDefaults(storageClass: String?, size: Int64?, to headers: inout HTTPHeaders) {
+        headers[profile.header("storage-class")] = settings.storageClass.name(storageClass, size: size)
         headers[profile.header(profile.aclHeader)] = settings.acl
         headers[profile.header("server-side-encryption")] = settings.encryption
         headers[profile.header(profile.encryptionKeyHeader)] = settings.encryptionKey

@@ -16,7 +16,7 @@ extension FamilyStore {
         var call = Call(.createUpload, .post, request.key)
         guard capabilities.mostParts > 1 else { throw notSupported(call, "uploads in parts") }
         call.query = [QueryItem("uploads")]
-        addNewObject(request, to: &call.headers)
+        addNewObject(request, size: request.size, to: &call.headers)
         restate(restated + (try await keptHeaders(request)), in: &call.headers)
         if profile.checksum == .crc64nvme {
             call.headers["x-amz-checksum-algorithm"] = "CRC64NVME"

@@ -165,7 +165,7 @@ extension FamilyStore {
         _ restated: [(name: String, value: String)]
     ) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.put, .put, request.key)
-        addNewObject(request, to: &call.headers)
+        addNewObject(request, size: body.count, to: &call.headers)
         restate(restated, in: &call.headers)
         addTrafficLimit(to: &call.headers)
         try await add(asked, call, to: &call.headers)

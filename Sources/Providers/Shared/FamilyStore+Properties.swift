@@ -170,7 +170,7 @@ extension FamilyStore {
         call.query = [QueryItem("symlink")]
         call.headers[profile.header("symlink-target")] = PercentEncoding.encode(target, keepingSlash: true)
         add(request.metadata, to: &call.headers)
-        call.headers[profile.header("storage-class")] = request.storageClass ?? settings.storageClass
+        call.headers[profile.header("storage-class")] = settings.storageClass.name(request.storageClass, size: 0)
         call.headers[profile.header(profile.aclHeader)] = settings.acl
         try await add(request.condition.map { AskedCondition($0) }, call, to: &call.headers)
         let response = try await send(call)

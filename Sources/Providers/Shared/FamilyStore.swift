@@ -21,8 +21,7 @@ package final class FamilyStore: ObjectStore {
         package var addressing: FamilyProfile.Addressing?
         /// nil takes the profile's.
         package var signer: (any RequestSigner)?
-        /// Class of new objects; nil leaves it to the store.
-        package var storageClass: String?
+        package var storageClass = NewObjectClass()
         /// Canned ACL of new objects.
         package var acl: String?
         /// Whether an object that is replaced, copied or renamed keeps its ACL, unless `acl` is set; costs one more request.
@@ -40,6 +39,8 @@ package final class FamilyStore: ObjectStore {
         package var verifiesChecksums = true
         /// Whether redirects are followed, to hosts of the provider only.
         package var followsRedirects = false
+        /// Whether every request says that its sender pays for it.
+        package var requesterPays = false
         /// Headers of every request; they are signed.
         package var headers: [(name: String, value: String)] = []
         /// Called once for each quirk of the server, from the request that met it.
@@ -180,6 +181,7 @@ package final class FamilyStore: ObjectStore {
             return learned
         }
         var headers = call.headers
+        if settings.requesterPays { headers[profile.header(Self.payer)] = Self.requester }
         for header in settings.headers { headers[header.name] = header.value }
         headers["Host"] = learned.endpoint.origin.authority
         let signed = signedRequest(call.method, call.key, call.query, call.payload, learned)
@@ -194,6 +196,9 @@ package final class FamilyStore: ObjectStore {
             throw FamilyErrors.error(error, call.operation, call.key)
         }
     }
+
+    /// Amazon S3 User Guide, "Using Requester Pays buckets"; OSS, "Pay-by-requester".
+    private static let (payer, requester) = ("request-payer", "requester")
 
     /// Most bytes of a body that is sent without waiting for a possible refusal.
     private static let cheapBody: Int64 = 64 << 10
@@ -325,6 +330,8 @@ package final class FamilyStore: ObjectStore {
             case nil: throw .lacking(.presign, key, "processing of objects")
             }
         }
+        // A parameter, as no header is signed.
+        if settings.requesterPays { query.append(QueryItem(profile.header(Self.payer), Self.requester)) }
         let request = signedRequest(wanted.use == .put ? .put : .get, key, query, .unsigned, learned)
         query = signer.presign(request, with: credentials, lifetime: wanted.lifetime)
         return "\(learned.endpoint.origin)\(request.path)?\(query.map(\.text).joined(separator: "&"))"

@@ -76,6 +76,7 @@ struct StoreCopyOperation: CopyOperation {
             CopySource(from, in: bucket, ifMatch: info.version.etag), to: key, metadata: keepsHeaders ? nil : metadata,
             condition: rules.isExclusive ? .absent : nil,
             storageClass: rules.storageClass ?? (isOfOneProvider ? info.storageClass : nil))
+        request.size = info.version.size
         if !canBeConditional(key, info) { request.condition = nil }
         return request
     }

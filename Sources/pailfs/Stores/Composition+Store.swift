@@ -70,9 +70,10 @@ extension Composition {
 
     /// Checks settings whose errors would otherwise show late or unclearly, in requests to the store.
     private static func checkSurroundings(_ request: MountRequest) throws(CommandError) {
-        do throws(SettingsError) { try request.sources.requireHonoured(by: request.scheme) } catch {
-            throw CommandError(error)
-        }
+        do throws(SettingsError) {
+            try request.sources.requireHonoured(by: request.scheme)
+            try request.settings.requireParts()
+        } catch { throw CommandError(error) }
         for case .metadata(let name) in request.settings.headerRules.map(\.header)
         where UserMetadataName(UserMetadataName.prefix + name)?.isOurs == true {
             throw CommandError(

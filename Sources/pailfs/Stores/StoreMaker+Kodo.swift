@@ -16,7 +16,7 @@ extension StoreMaker {
         let open: AccountStore.Opener = { [self, client] (entry) throws(ObjectStoreError) in
             var bucket = KodoStore.Settings(bucket: entry.name)
             bucket.client = client
-            bucket.storageClass = settings.storageClass
+            bucket.storageClass = NewObjectClass(settings.storageClass, from: settings.smallestOfClass)
             bucket.verifiesChecksums = settings.checksums == .verify
             return try KodoStore(bucket, credentials: credentials, engine: engine, time: time)
         }

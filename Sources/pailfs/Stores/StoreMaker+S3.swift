@@ -29,7 +29,8 @@ extension StoreMaker {
             family.endpoint = settings.endpoint == nil ? entry.endpoint ?? endpoint : endpoint
             family.region = entry.region ?? region
             family.addressing = settings.pathStyle ? .path : addressing
-            family.storageClass = settings.storageClass
+            family.storageClass = NewObjectClass(settings.storageClass, from: settings.smallestOfClass)
+            family.requesterPays = settings.requesterPays
             if settings.acl == "keep" { family.keepsACL = true } else { family.acl = settings.acl }
             family.encryption = settings.encryption
             family.encryptionKey = settings.encryptionKey
