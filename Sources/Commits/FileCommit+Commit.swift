@@ -298,6 +298,7 @@ extension FileCommit {
         let version = ObjectVersion(
             etag: answer.etag, size: size, modified: answer.modified ?? time.now(), versionID: answer.versionID)
         staged.traffic.noteStored()
+        note(answer.callback, of: attempt.key)
         report { $0.land(attempt, version) }
         return rebase(CommitState.Landed(attempt: attempt, version: version, metadata: attempt.metadata))
     }

@@ -31,6 +31,8 @@ package final class FileCommit: Sendable {
         var refusals = 0
         /// PUTs and completions under way, also those for which no commit waits any more.
         var attemptsUnderWay = 0
+        /// Why the last object that this commit made was stored without its callback.
+        var callbackFailure: String?
         /// Uploads that an earlier process has begun. The first commit looks at them.
         var resumable: [(id: IntentID, upload: JournalContents.Upload)] = []
     }
@@ -66,6 +68,21 @@ package final class FileCommit: Sendable {
             ancestors: record?.intent.ancestors ?? [])
         shared = Mutex(Shared(state: state, base: base))
         staged.observeChanges { [weak self] range in self?.apply { $0.changed(range) } }
+    }
+
+    /// Why the store has the file, but the application's server does not know of it; nil after a callback that was answered.
+    package var callbackFailure: String? { shared.withLock { $0.callbackFailure } }
+
+    /// Logs how a callback ended, and keeps a failure.
+    func note(_ callback: CallbackResult?, of key: ObjectKey) {
+        shared.withLock { $0.callbackFailure = callback.flatMap { $0.isFailure ? $0.text : nil } }
+        guard let callback else { return }
+        if callback.isFailure {
+            logger.warning(
+                "a file is stored, but its callback failed", metadata: ["key": "\(key)", "reason": "\(callback.text)"])
+        } else {
+            logger.debug("a callback is answered", metadata: ["key": "\(key)", "answer": "\(callback.text)"])
+        }
     }
 
     // MARK: While the file is written

@@ -254,13 +254,20 @@ package final class BucketFileSystem: FileSystemOperations {
         if policy.readOnly { throw FileSystemError(.readOnly, "mounted read-only") }
     }
 
-    /// Keeps the reason for `user.pailfs.lasterror` and logs it with the path.
-    func remember(_ error: FileSystemError, _ operation: String, _ ino: InodeNumber) {
+    /// Keeps the reason for `user.pailfs.lasterror`. Returns the key of the object that the file had last.
+    @discardableResult
+    func keep(_ error: FileSystemError, _ operation: String, _ ino: InodeNumber) -> ObjectKey? {
         let last = LastError(operation: operation, error: error, at: time.now())
         // Programs ask by name, and once the object was replaced the name leads to another inode.
         let (successor, base) =
             files.find(ino)?.state.withLock { ($0.life.successor, $0.life.object?.key) } ?? (nil, nil)
         lastErrors.withLock { _ = $0.insert(last, for: successor ?? ino) }
+        return base
+    }
+
+    /// Keeps the reason for `user.pailfs.lasterror` and logs it with the path.
+    func remember(_ error: FileSystemError, _ operation: String, _ ino: InodeNumber) {
+        let base = keep(error, operation, ino)
         let path = ((try? metadata.key(of: ino)) ?? base?.bytes)?.description ?? "inode \(ino)"
         rooms.logger.warning(
             "operation failed", metadata: ["op": "\(operation)", "key": "\(path)", "reason": "\(error.reason)"])

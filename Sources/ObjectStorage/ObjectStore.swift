@@ -141,6 +141,8 @@ package struct PutAnswer: Sendable, Hashable {
     package var modified: Timestamp?
     /// The store's clock at the time of the answer, if the answer has it.
     package var answered: Timestamp?
+    /// Set for an upload with a callback.
+    package var callback: CallbackResult?
 
     package init(
         etag: ETag, versionID: String? = nil, modified: Timestamp? = nil, answered: Timestamp? = nil

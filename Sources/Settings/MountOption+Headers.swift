@@ -20,6 +20,24 @@ extension MountOption {
         }
     }
 
+    /// A variable of an upload's callback, which may be given several times; the store's name for it begins with `x:`.
+    static func variable(_ name: String, _ field: Field<[String: String]>, _ help: String) -> MountOption {
+        MountOption(name, "name=value", default: nil, help: help, isRepeatable: true) {
+            (name, text, settings) throws(SettingsError) in
+            let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let isName = parts[0].utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == 95 }
+            let value = parts.count > 1 ? parts[1] : ""
+            guard parts.count == 2, !parts[0].isEmpty, isName,
+                !value.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7f })
+            else {
+                throw .badValue(
+                    name: name, value: text,
+                    expected: "a name of small letters, digits and _, an equals sign and its value")
+            }
+            settings[keyPath: field]["x:\(parts[0])"] = String(value)
+        }
+    }
+
     /// A header for the files of a pattern, which may be given several times.
     static func headerRule(_ name: String, _ field: Field<[HeaderRule]>, _ help: String) -> MountOption {
         MountOption(name, "'pattern: header: value'", default: nil, help: help, isRepeatable: true) {

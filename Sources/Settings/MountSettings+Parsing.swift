@@ -20,17 +20,31 @@ extension MountSettings {
             guard option.isLive else { throw .notLive(name: option.name) }
             try option.set(value, in: &changed)
         }
-        try changed.requireParts()
+        try changed.requireConsistent()
         self = changed
     }
 
-    /// Throws where the parts of an upload may be smaller than the objects that get the storage class: when an upload begins, the
-    /// length of the object is not known.
-    package func requireParts() throws(SettingsError) {
-        guard smallestOfClass > partSize else { return }
-        throw .badValue(
-            name: "storage-class-min", value: ByteSize.format(smallestOfClass),
-            expected: "\(ByteSize.format(partSize)) at most, which is part-size")
+    /// Throws for options that contradict each other, or need another one.
+    package func requireConsistent() throws(SettingsError) {
+        // When an upload in parts begins, the length of the object is not known.
+        guard smallestOfClass <= partSize else {
+            throw .badValue(
+                name: "storage-class-min", value: ByteSize.format(smallestOfClass),
+                expected: "\(ByteSize.format(partSize)) at most, which is part-size")
+        }
+        guard let callbackURL else {
+            if callbackBody != nil { throw .missingValue(name: "callback-url", placeholder: "url") }
+            return
+        }
+        let isURL = callbackURL.split(separator: ";", omittingEmptySubsequences: false).allSatisfy { url in
+            ["http://", "https://"].contains { url.lowercased().hasPrefix($0) && url.count > $0.count }
+        }
+        guard isURL, !callbackURL.contains(" ") else {
+            throw .badValue(
+                name: "callback-url", value: callbackURL,
+                expected: "http://host/path or https://host/path, or several and ;")
+        }
+        if callbackBody == nil { throw .missingValue(name: "callback-body", placeholder: "text") }
     }
 
     /// One `-o` list: `name,name=value,…`. A backslash keeps a comma or backslash that belongs to a value.

@@ -27,6 +27,15 @@ package struct MountSettings: Sendable, Hashable {
     /// Bits a second; nil sets no limit.
     package var trafficLimit: Int?
     package var requesterPays = false
+    /// The parts of `uploadPolicy`.
+    var callbackURL: String?
+    var callbackHost: String?
+    var callbackBody: String?
+    var callbackType = CallbackType.form
+    var callbackVariables: [String: String] = [:]
+    var typeLimit: String?
+    var detectsType = false
+    var insertsOnly = false
     /// The login URL of a store that issues tokens.
     package var authURL: String?
     /// The domain for reading, at a store that has separate ones.
@@ -123,6 +132,12 @@ package struct MountSettings: Sendable, Hashable {
     package enum Durable: String, Sendable, CaseIterable { case remote, local }
     package enum Conflict: String, Sendable, CaseIterable { case keep, overwrite, fail }
     package enum Restart: String, Sendable, CaseIterable { case yes, no }
+    package enum CallbackType: String, Sendable, CaseIterable {
+        case form, json
+
+        var mediaType: String { self == .json ? "application/json" : "application/x-www-form-urlencoded" }
+    }
+
     package enum Checksums: String, Sendable, CaseIterable { case verify, ignore }
     package enum SignatureVersion: String, Sendable, CaseIterable { case newest, v1, v4 }
     package enum Redirects: String, Sendable, CaseIterable { case refuse, follow }
@@ -143,6 +158,18 @@ package struct MountSettings: Sendable, Hashable {
             guard let text = option.defaultValue else { continue }
             do { try option.set(text, in: &self) } catch { fatalError("the default of \(option.name): \(error)") }
         }
+    }
+
+    /// What the store does with each uploaded file.
+    package var uploadPolicy: UploadPolicy {
+        var policy = UploadPolicy()
+        if let callbackURL, let callbackBody {
+            policy.callback = UploadPolicy.Callback(
+                url: callbackURL, host: callbackHost, body: callbackBody, type: callbackType.mediaType,
+                variables: callbackVariables)
+        }
+        (policy.typeLimit, policy.detectsType, policy.insertsOnly) = (typeLimit, detectsType, insertsOnly)
+        return policy
     }
 
     /// Whether the kernel is to admit users other than the one that mounts.

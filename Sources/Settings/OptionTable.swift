@@ -289,6 +289,44 @@ package enum OptionTable {
             "requester-pays", \.requesterPays,
             "Agree with every request, and in the URLs of presign, to pay for it, as buckets with requester pays demand."
         ).only(for: .s3, .oss),
+        .text(
+            "callback-url", "url", \.callbackURL,
+            "URL of a server that the store sends a request to for each file that it has stored; several with semicolons "
+                + "are tried in their order. A file whose callback fails is stored, and close succeeds: a warning in the log "
+                + "and user.pailfs.lasterror have the reason."
+        ).only(for: .oss, .kodo),
+        .text(
+            "callback-body", "text", \.callbackBody,
+            "Body of that request, with the store's variables: for OSS 'key=${object}&size=${size}&user=${x:user}', for Kodo "
+                + "'key=$(key)&size=$(fsize)&user=$(x:user)'."
+        ).only(for: .oss, .kodo),
+        .choice(
+            "callback-type", \.callbackType, default: .form,
+            "Content type of that body: form for application/x-www-form-urlencoded, json for application/json."
+        ).only(for: .oss, .kodo),
+        .text(
+            "callback-host", "host", \.callbackHost, "Host header of that request, where it is not the host of the URL."
+        )
+        .only(for: .oss, .kodo),
+        .variable(
+            "callback-var", \.callbackVariables,
+            "Variable for callback-body, where its name has x: in front; may be given several times."
+        ).only(for: .oss, .kodo),
+        .text(
+            "mime-limit", "types", \.typeLimit,
+            "Content types that Kodo takes, such as 'image/*;text/plain', or with ! in front those that it does not take. "
+                + "Closing another file is EACCES."
+        ).only(for: .kodo),
+        .flag(
+            "detect-mime", \.detectsType,
+            "Let Kodo find out the content type of each file that it stores. A type that a program has set is lost when "
+                + "the file changes."
+        ).only(for: .kodo),
+        .flag(
+            "insert-only", \.insertsOnly,
+            "Let Kodo replace no object by an upload: closing a file that was changed is EACCES. Renames "
+                + "and copies within the bucket replace as usual."
+        ).only(for: .kodo),
         .url(
             "auth-url", \.authURL, schemes: ["http", "https"],
             "Login URL of OpenStack Swift, where it is not endpoint."),

@@ -133,6 +133,11 @@ extension OptionEffect {
             #expect(Set(transfers.map(\.method)) == ["GET", "PUT"])
             #expect(transfers.allSatisfy { $0["x-cos-traffic-limit"] == "8192000" })
         },
+        OptionEffect("callback-url", "callback-body", "callback-type", "callback-host", "callback-var") {
+            try await showCallbacks(of: .oss, upload: "PUT")
+            try await showCallbacks(of: .kodo, upload: "POST")
+        },
+        OptionEffect("mime-limit", "detect-mime", "insert-only") { try await showPolicies() },
         OptionEffect("auth-url") {
             try await Provider.swift.withWorld { world in
                 try await withRecorder(world, to: world.bucket.endpoint) { recorder in
@@ -176,6 +181,78 @@ extension OptionEffect {
             }
         },
     ]
+
+    /// Of a callback that fails, and of one that is answered.
+    private static func showCallbacks(of provider: Provider, upload: String) async throws {
+        try await provider.withPailstore { world, store in
+            let options = [
+                "callback-url=http://app.example/stored", "callback-type=json", "callback-host=other.example",
+                "callback-var=user=jane", "callback-body={\"user\": $(x:user)}", "log-level=debug",
+            ]
+            try await withRecorder(world, to: world.bucket.endpoint) { recorder in
+                try await world.mount(["endpoint=\(recorder.endpoint)"] + options)
+                try await world.sh("mkdir d; printf 12345 >d/file; head -c 9000000 /dev/zero >large")
+                let reason = "getfattr --only-values -n user.pailfs.lasterror"
+                try await world.sh(
+                    """
+                    for file in d/file large; do \(reason) $file | grep -qi '^callback: .*callback.*failed'; done
+                    grep -q 'its callback failed.*d/file' $T/pailfs.log
+                    test "$(cat d/file)" = 12345; ls -l
+                    """)
+                let path = provider == .kodo ? "/" : "/pail/d/file"
+                let sent = recorder.requests.filter { $0.method == upload && $0.target == path }
+                // The marker of the directory goes to Kodo in a form as well.
+                #expect(sent.count == (provider == .kodo ? 2 : 1), "\(sent)")
+                if provider == .oss {
+                    let text = try #require(sent.first?["x-oss-callback"])
+                    let callback = String(decoding: Data(base64Encoded: text) ?? Data(), as: UTF8.self)
+                    for part in ["http://app.example/stored", "other.example", "application/json", "(x:user)"] {
+                        #expect(callback.contains(part), "\(callback)")
+                    }
+                    #expect(
+                        sent.first?["x-oss-callback-var"] == Data("{\"x:user\":\"jane\"}".utf8).base64EncodedString())
+                }
+                try await store.setFaults("kind=callback-answered")
+                try await world.sh(
+                    """
+                    printf 1 >answered; head -c 9000000 /dev/zero >large2
+                    for file in answered large2; do ! \(reason) $file 2>/dev/null; done
+                    grep -q 'a callback is answered' $T/pailfs.log
+                    """)
+                if provider == .kodo { try await world.sh("grep -q 'user.*jane' $T/pailfs.log") }
+                try await store.setFaults()
+                try await world.unmount()
+            }
+        }
+    }
+
+    private static func showPolicies() async throws {
+        try await Provider.kodo.withPailstore { world, _ in
+            world.expectsErrorsInLog = true
+            try await world.mount(["mime-limit=text/plain;image/*", "insert-only"])
+            try await world.sh(
+                """
+                refused() { ! LC_ALL=C sh -c "$1" 2>$T/refused; grep -q 'Permission denied' $T/refused; }
+                printf 1 >a.txt; printf 1 >b.png; mkdir d
+                refused 'printf 2 | dd of=c.zip status=none'; rm c.zip
+                refused 'printf 2 | dd of=b.png status=none'; rm b.png
+                printf 2 >b.png; mv b.png d/b.png; chmod 600 d/b.png; cp a.txt d/b.png; mv a.txt d/a.txt
+                """)
+            let keys = try await world.outside("keys").split(separator: "\n")
+            #expect(Set(keys).isSuperset(of: ["d/a.txt", "d/b.png"]) && !keys.contains("c.zip"), "\(keys)")
+            try await world.unmount()
+            try await world.mount(["detect-mime"], cache: "another")
+            try await world.sh("printf 1 >page.html; printf 1 >none")
+            try await world.unmount()
+            try await world.mount(cache: "third")
+            try await world.sh(
+                """
+                test "$(getfattr --only-values -n user.pailfs.content-type page.html)" = text/html
+                test "$(getfattr --only-values -n user.pailfs.content-type none)" = application/octet-stream
+                """)
+            try await world.unmount()
+        }
+    }
 
     /// The requests of a mount of another provider that writes `file` and reads it anew.
     private static func recorded(at provider: Provider, _ options: [String]) async throws -> [RecordedRequest] {

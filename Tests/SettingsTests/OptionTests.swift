@@ -152,12 +152,12 @@ struct OptionTests {
     /// The length of an object is not known when its upload in parts begins.
     @Test func partsAreNotSmallerThanTheSmallestObjectOfTheClass() throws {
         var settings = try MountSettings(optionLists: ["storage-class-min=2MiB"], environment: [:])
-        try settings.requireParts()
+        try settings.requireConsistent()
         try settings.change("part-size=2MiB")
         #expect(throws: SettingsError.self) { try settings.change("part-size=1MiB") }
         #expect(settings.partSize == 2 << 20)
         #expect(throws: SettingsError.self) {
-            try MountSettings(optionLists: ["storage-class-min=9MiB"], environment: [:]).requireParts()
+            try MountSettings(optionLists: ["storage-class-min=9MiB"], environment: [:]).requireConsistent()
         }
     }
 

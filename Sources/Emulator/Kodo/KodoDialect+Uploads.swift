@@ -63,6 +63,7 @@ extension KodoDialect {
     ) throws(KodoError) -> ServerResponse {
         try authenticator.checkDeadline(policy)
         let bucket = try bucket(policy.bucket)
+        guard policy.hasValidCallback else { throw .invalid("invalid callbackBody or callbackBodyType") }
         guard size >= policy.fsizeMin ?? 0 else { throw KodoError(403, "the file is too small") }
         guard size <= policy.fsizeLimit ?? .max else { throw KodoError(413, "request entity too large") }
         let name = upload.key?.description ?? upload.fileName
@@ -85,8 +86,14 @@ extension KodoDialect {
         ) { condition throws(StorageError) in
             try commit(key, description, condition)
         }
-        // No address is ever called from here.
-        if policy.callbackUrl != nil { throw KodoError(579, "callback failed: pailstore calls nobody") }
+        // No address is ever called from here; a fault can have the server answer with the body that it would get.
+        if policy.hasCallback {
+            guard Departures.current.answersCallbacks else {
+                throw KodoError(579, "callback failed: pailstore calls no address")
+            }
+            let body = KodoTemplate(text: policy.callbackBody ?? "").plain { variables[$0] }
+            return Self.json(["body": .string(body)])
+        }
         var response = Self.json(["hash": .string(hash), "key": .string(key.description)])
         if let template = policy.returnBody, !template.isEmpty {
             response.body = .bytes(Array(KodoTemplate(text: template).json { variables[$0] }.utf8))

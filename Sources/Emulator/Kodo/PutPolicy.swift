@@ -19,6 +19,8 @@ package struct PutPolicy: Decodable, Sendable {
     var returnBody: String?
     var endUser: String?
     var callbackUrl: String?
+    var callbackBody: String?
+    var callbackBodyType: String?
 
     /// nil when the bytes are no policy.
     package init?(json: [UInt8]) {
@@ -30,6 +32,15 @@ package struct PutPolicy: Decodable, Sendable {
     /// The key or the prefix of keys; nil for a whole bucket.
     var scopedKey: ByteString? { scope.contains(":") ? KodoEntry(plain: Array(scope.utf8)).key : nil }
     private var isPrefix: Bool { isPrefixalScope ?? 0 != 0 }
+
+    /// Whether the server is to be called when the object is stored.
+    var hasCallback: Bool { callbackUrl.map { !$0.isEmpty } ?? false }
+
+    /// Whether the request to that server can be made.
+    var hasValidCallback: Bool {
+        let types = ["", "application/x-www-form-urlencoded", "application/json"]
+        return !hasCallback || callbackBody?.isEmpty == false && types.contains(callbackBodyType ?? "")
+    }
 
     /// An existing object may be replaced by other content.
     func mayOverwrite(byBlocks: Bool) -> Bool {

@@ -81,6 +81,7 @@ extension OSSDialect {
     func completeUpload(_ call: OSSCall) async throws(OSSError) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
         guard let names = NameCoding(request) else { throw Self.badEncoding }
+        let hasCallback = try Self.hasCallback(request)
         let body = try await call.payload.collect()
         let upload = try upload(call, in: bucket)
         let chosen = try chosenParts(body, upload, request)
@@ -98,13 +99,14 @@ extension OSSDialect {
         } catch .conditionFailed {
             throw OSSError(409, "FileAlreadyExists", OSSError(.conditionFailed).message, ec: "0042-00000214")
         } catch { throw OSSError(error) }
-        return xml("CompleteMultipartUploadResult") { xml in
+        let response = xml("CompleteMultipartUploadResult") { xml in
             if names.isURL { xml.element("EncodingType", "url") }
             xml.element("Location", "http://\(request.header("host") ?? "")\(request.path)")
             xml.element("Bucket", call.target.bucket)
             xml.element("Key", names.encode(call.key))
             xml.element("ETag", Self.etag(stored.record))
         }.adding(try written(stored).headers)
+        return try Self.calledBack(hasCallback, response)
     }
 
     /// The parts that the body names, or all of them with `x-oss-complete-all: yes` and no body.

@@ -25,6 +25,7 @@ extension OSSDialect {
 
     func putObject(_ call: OSSCall) async throws(OSSError) -> ServerResponse {
         let bucket = try bucket(call)
+        let hasCallback = try Self.hasCallback(call.request)
         let description = try description(call.request)
         let condition = Self.writeCondition(call.request)
         try precheck(condition, bucket, call.key)
@@ -35,7 +36,8 @@ extension OSSDialect {
         let object = try OSSError.storing { () throws(StorageError) in
             try bucket.put(record, content: received.content, if: condition)
         }
-        return try written(object).adding([Field("Content-MD5", Base64.encode(received.md5))])
+        return try Self.calledBack(
+            hasCallback, try written(object).adding([Field("Content-MD5", Base64.encode(received.md5))]))
     }
 
     /// Refuses early what the commit would refuse anyway, before the client sends its body.

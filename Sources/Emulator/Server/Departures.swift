@@ -24,6 +24,8 @@ package struct Departures: Hashable, Sendable {
     package var refusedKeys: [RefusedKeys] = []
     /// Most bytes of a value of user metadata (OpenStack Swift's S3 API: 256).
     package var metadataLimit: Int?
+    /// The application's server of each callback has answered (OSS and Kodo); pailstore itself calls no address.
+    package var answersCallbacks = false
     /// A request must say that its sender pays for it (S3 and OSS, requester pays).
     package var demandsPayer = false
     /// The server knows this key and secret instead of its own.
@@ -40,6 +42,7 @@ package struct Departures: Hashable, Sendable {
         ("empty-part-copy", \.ignoresPartSources),
         ("marker-as-file", \.keepsMarkersAsFiles),
         ("lose-line-break", \.losesLineBreaks), ("requester-pays", \.demandsPayer),
+        ("callback-answered", \.answersCallbacks),
     ]
 
     /// nil when `--fault` has no such kind.

@@ -267,6 +267,10 @@ extension BucketFileSystem {
             state.metadata = nil
             state.life.land(as: object)
         }
+        // The commit has logged it.
+        if let reason = draft.commit.callbackFailure {
+            keep(FileSystemError(.inputOutput, reason), "callback", file.ino)
+        }
         if let behind { await giveUp(behind) }
         kernel.note(version: version.etag, of: file.ino)
         if case .success = isKnown { try? metadata.confirmDirectories(above: file.ino) }

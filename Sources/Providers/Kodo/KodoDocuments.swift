@@ -112,6 +112,8 @@ enum KodoDocuments {
         let parts: [Part]
         let mimeType: String?
         let metadata: [String: String]
+        /// The variables of the callback.
+        let customVars: [String: String]?
     }
 
     static func decode<Document: Decodable>(_ type: Document.Type, _ bytes: [UInt8]) -> Document? {

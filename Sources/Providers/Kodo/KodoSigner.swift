@@ -63,8 +63,13 @@ struct KodoPutPolicy: Encodable, Sendable {
     var deadline: Int64 = 0
     var insertOnly: Int?
     var fileType: Int?
-    /// -1 keeps the type of the request, whatever the name or the bytes suggest.
+    /// -1 keeps the type of the request, whatever the name or the bytes suggest; 1 ignores it.
     var detectMime: Int?
+    var mimeLimit: String?
+    var callbackUrl: String?
+    var callbackHost: String?
+    var callbackBody: String?
+    var callbackBodyType: String?
 }
 
 /// The encoding of object names in paths.

@@ -148,43 +148,32 @@ extension KodoStore {
         call.headers["Content-Type"] = "application/json"
         let document = KodoDocuments.Completion(
             parts: parts.map { KodoDocuments.Part(partNumber: $0.number, etag: $0.etag.text) },
-            mimeType: carried.type,
+            mimeType: settings.uploadPolicy.detectsType ? nil : carried.type,
             metadata: Dictionary(
-                uniqueKeysWithValues: carried.metadata.map { (KodoMetadata.wire($0.key), $0.value) }))
+                uniqueKeysWithValues: carried.metadata.map { (KodoMetadata.wire($0.key), $0.value) }),
+            customVars: callback(of: key)?.variables)
         guard let body = try? JSONEncoder().encode(document) else {
             throw ObjectStoreError(
                 .invalidRequest, .completeUpload, key: key, code: "InvalidRequest",
                 message: "the parts cannot be written as JSON")
         }
         let hash = uploads.withLock { $0.hash(id, parts) }
-        let response: HTTPResponse
-        do { response = try await client.send(call, body: MemorySource(Array(body))) } catch {
-            guard error.kind == .noSuchUpload, let landed = try await landed(key, hash, parts, metadata) else {
-                throw error
+        let answer = try await inserting(request, .completeUpload) { () async throws(ObjectStoreError) in
+            do throws(ObjectStoreError) {
+                return try await calledBack(call, hash: hash, size: size, metadata) {
+                    [call] () async throws(ObjectStoreError) in
+                    try await client.send(call, body: MemorySource(Array(body)))
+                }
+            } catch {
+                // An earlier try made the object, and its answer was lost.
+                guard error.kind == .noSuchUpload, hash != nil,
+                    let landed = try? await landed(key, hash, size: size, metadata, .completeUpload)
+                else { throw error }
+                return landed
             }
-            uploads.withLock { $0.forget(id) }
-            return landed
         }
-        guard let stored = KodoDocuments.decode(KodoDocuments.Stored.self, response.body) else {
-            throw malformed(call, response, "the answer has no hash")
-        }
-        guard !settings.verifiesChecksums || hash == nil || hash == stored.hash else {
-            throw integrity(call, response, "the store has other bytes than were sent")
-        }
-        if condition != nil { try await confirm(key, metadata, .completeUpload) }
         uploads.withLock { $0.forget(id) }
-        return PutAnswer(etag: ETag(stored.hash))
-    }
-
-    /// The upload's object, when an earlier try made it and its answer was lost.
-    private func landed(
-        _ key: ObjectKey, _ hash: String?, _ parts: [UploadedPart], _ metadata: ObjectMetadata
-    ) async throws(ObjectStoreError) -> PutAnswer? {
-        guard let hash, let info = try? await stat(key, .completeUpload).info, info.version.etag.text == hash,
-            info.version.size == parts.reduce(0, { $0 + $1.size }),
-            info.metadata.hasUser(of: metadata)
-        else { return nil }
-        return PutAnswer(etag: info.version.etag, modified: info.version.modified)
+        return answer
     }
 
     package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {

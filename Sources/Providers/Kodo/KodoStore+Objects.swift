@@ -174,7 +174,11 @@ extension KodoStore {
         for (name, value) in KodoMetadata.fields(of: request.metadata).sorted(by: { $0.key < $1.key }) {
             fields.append((KodoMetadata.wire(name), Array(value.utf8)))
         }
-        let (boundary, type) = ("pailfs-\(RandomID.hex())", request.metadata.contentType)
+        for (name, value) in callback(of: request.key)?.variables.sorted(by: { $0.key < $1.key }) ?? [] {
+            fields.append((name, Array(value.utf8)))
+        }
+        let boundary = "pailfs-\(RandomID.hex())"
+        let type = settings.uploadPolicy.detectsType ? nil : request.metadata.contentType
         var call = KodoClient.Call(.put, "/", request.key)
         (call.service, call.headers["Content-Type"]) = (.up, KodoForm.contentType(boundary: boundary))
         call.authorization = .form(policy) { [fields] token in
@@ -182,30 +186,12 @@ extension KodoStore {
                 fields: [(name: "token", value: Array(token.utf8))] + fields, file: body, type: type,
                 boundary: boundary)
         }
-        let response = try await client.send(call)
-        guard let stored = KodoDocuments.decode(KodoDocuments.Stored.self, response.body) else {
-            throw malformed(call, response, "the answer has no hash")
+        let hash = QETag.text(digests.hash)
+        return try await inserting(request) { () async throws(ObjectStoreError) in
+            try await calledBack(call, hash: hash, size: body.count, request.metadata) {
+                [call] () async throws(ObjectStoreError) in try await client.send(call)
+            }
         }
-        guard !settings.verifiesChecksums || stored.hash == QETag.text(digests.hash) else {
-            throw integrity(call, response, "the store has other bytes than were sent")
-        }
-        if request.condition != nil { try await confirm(request.key, request.metadata, .put) }
-        return PutAnswer(etag: ETag(stored.hash))
-    }
-
-    /// The policy of an upload's token: this key only, and no replacement if the request does not allow one.
-    func policy(
-        _ request: PutRequest, size: Int64, _ operation: ObjectStoreError.Operation
-    ) throws(ObjectStoreError) -> KodoPutPolicy {
-        var policy = KodoPutPolicy(scope: "\(settings.bucket):\(request.key)")
-        switch request.condition {
-        case .absent: policy.insertOnly = 1
-        case .match: throw notSupported(operation, request.key, "conditional overwrites")
-        case nil: break
-        }
-        policy.fileType = try fileType(request.storageClass, size: size, operation)
-        if request.metadata.contentType != nil { policy.detectMime = -1 }
-        return policy
     }
 
     /// Checks that the object is the one just stored. Kodo reports success for the same bytes even where it must not replace an

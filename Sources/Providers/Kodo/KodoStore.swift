@@ -16,6 +16,7 @@ package final class KodoStore: ObjectStore {
         package var client = KodoClient.Settings()
         /// Its name may be a number.
         package var storageClass = NewObjectClass()
+        package var uploadPolicy = UploadPolicy()
         /// Whether checksums from the store are compared with the bytes, on top of lengths.
         package var verifiesChecksums = true
 

@@ -186,10 +186,21 @@ extension FamilyStore {
         }
         document += "</CompleteMultipartUpload>"
         call.headers["Content-Type"] = "application/xml"
+        try addCallback(call, to: &call.headers)
         call.payload = .sha256(SHA256.of(document))
         let response = try await send(call, body: MemorySource(Array(document.utf8)))
-        guard let answer = try await outcome(call, response) else {
-            throw untoldVersion(key, "the answer does not name the version that was stored", response)
+        let hasCallback = callback(of: key) != nil
+        let size = parts.reduce(0) { $0 + $1.size }
+        let answer = try await calledBack(call, response, size: size, crc64: UploadedPart.crc64(of: parts)) {
+            [call] () async throws(ObjectStoreError) in
+            // The body is that of the application's server.
+            if hasCallback, let etag = response.headers["ETag"] {
+                return PutAnswer(etag: ETag(etag), versionID: versionID(response), answered: response.date)
+            }
+            guard let answer = try await outcome(call, response) else {
+                throw untoldVersion(key, "the answer does not name the version that was stored", response)
+            }
+            return answer
         }
         if let crc = UploadedPart.crc64(of: parts), let stored = crc64ecma(response.headers), stored != crc {
             throw integrity(call, response, "the store has other bytes than the parts")

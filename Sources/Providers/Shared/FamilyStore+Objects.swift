@@ -169,9 +169,13 @@ extension FamilyStore {
         restate(restated, in: &call.headers)
         addTrafficLimit(to: &call.headers)
         try await add(asked, call, to: &call.headers)
+        try addCallback(call, to: &call.headers)
         let digests = try seal(&call, body)
         let response = try await send(call, body: body)
-        return try await answer(call, response, digests)
+        let crc = digests.crc64.map { $0.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } }
+        return try await calledBack(call, response, size: body.count, crc64: crc) {
+            [call] () async throws(ObjectStoreError) in try await answer(call, response, digests)
+        }
     }
 
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {

@@ -41,6 +41,8 @@ package final class FamilyStore: ObjectStore {
         package var followsRedirects = false
         /// Whether every request says that its sender pays for it.
         package var requesterPays = false
+        /// A request of the store to an application's server for each uploaded file; only OSS has it.
+        package var callback: UploadPolicy.Callback?
         /// Headers of every request; they are signed.
         package var headers: [(name: String, value: String)] = []
         /// Called once for each quirk of the server, from the request that met it.
@@ -135,7 +137,7 @@ package final class FamilyStore: ObjectStore {
             let region = learned.withLock { $0.region }
             let (response, current) = try await exchange(call, body, sink, use)
             let document = errors.document(response)
-            if response.isSuccess, document == nil {
+            if response.isSuccess, document == nil || document.map({ isOfCallback(response, $0) }) == true {
                 if call.method == .put || call.method == .post { learned.withLock { $0.conduct.refusesWrites = false } }
                 // A successful delete has no document: a web page comes from a gateway, whatever its status.
                 let begin = call.method == .delete ? response.body.first { $0 > UInt8(ascii: " ") } : nil

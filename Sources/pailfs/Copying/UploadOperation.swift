@@ -46,6 +46,9 @@ struct UploadOperation: CopyOperation {
         do throws(ObjectStoreError) {
             let answer = try await upload.send(file, as: request)
             context.finished(name, source: file.identity, result: answer.etag.text)
+            if let callback = answer.callback, callback.isFailure {
+                Entry.warn("\(SafeText.of(name.description)) is stored, but its callback failed: \(callback.text)")
+            }
             return .copied
         } catch {
             if context.rules.isExclusive, error.kind == .preconditionFailed { throw ObjectStoreError(existing: name) }

@@ -293,7 +293,9 @@ final class Composition: Sendable {
         policy.hostName = hostName
         policy.prefix = request.prefix
         policy.headerRules = settings.headerRules
-        if !settings.readOnly, let table = try? File(ContentTypes.systemTable).read(atMost: 1 << 20) {
+        if !settings.readOnly, !settings.uploadPolicy.detectsType,
+            let table = try? File(ContentTypes.systemTable).read(atMost: 1 << 20)
+        {
             policy.contentTypes = ContentTypes(table: table)
         }
         return policy

@@ -72,7 +72,7 @@ extension Composition {
     private static func checkSurroundings(_ request: MountRequest) throws(CommandError) {
         do throws(SettingsError) {
             try request.sources.requireHonoured(by: request.scheme)
-            try request.settings.requireParts()
+            try request.settings.requireConsistent()
         } catch { throw CommandError(error) }
         for case .metadata(let name) in request.settings.headerRules.map(\.header)
         where UserMetadataName(UserMetadataName.prefix + name)?.isOurs == true {

@@ -17,6 +17,7 @@ extension StoreMaker {
             var bucket = KodoStore.Settings(bucket: entry.name)
             bucket.client = client
             bucket.storageClass = NewObjectClass(settings.storageClass, from: settings.smallestOfClass)
+            bucket.uploadPolicy = settings.uploadPolicy
             bucket.verifiesChecksums = settings.checksums == .verify
             return try KodoStore(bucket, credentials: credentials, engine: engine, time: time)
         }

@@ -31,6 +31,7 @@ extension StoreMaker {
             family.addressing = settings.pathStyle ? .path : addressing
             family.storageClass = NewObjectClass(settings.storageClass, from: settings.smallestOfClass)
             family.requesterPays = settings.requesterPays
+            family.callback = settings.uploadPolicy.callback
             if settings.acl == "keep" { family.keepsACL = true } else { family.acl = settings.acl }
             family.encryption = settings.encryption
             family.encryptionKey = settings.encryptionKey
