@@ -9,6 +9,7 @@ import base64
 import datetime
 import hashlib
 import http.client
+import json
 import os
 import sys
 import tempfile
@@ -483,6 +484,58 @@ def managed_transfers(store, bucket):
         with open(path + "2", "rb") as file:
             equal(file.read() == data, True, "download")
     equal(bucket.head_object("managed").object_type, "Multipart", "in parts")
+
+
+# ---------------------------------------------------------------- callbacks, requester pays
+
+def encoded(document):
+    return base64.b64encode(json.dumps(document).encode()).decode()
+
+
+@test
+def callbacks_fail_unless_they_are_answered(store, bucket):
+    callback = {"callbackUrl": "http://app.example/", "callbackBody": "key=${object}&user=${x:user}"}
+    headers = {"x-oss-callback": encoded(callback), "x-oss-callback-var": encoded({"x:user": "jane"})}
+
+    def upload(key):
+        id = bucket.init_multipart_upload(key).upload_id
+        part = bucket.upload_part(key, id, 1, b"2")
+        return bucket.complete_multipart_upload(key, id, [oss2.models.PartInfo(1, part.etag)], headers=headers)
+
+    for answer in (bucket.put_object("one", b"1", headers=headers), upload("two")):
+        equal(answer.status, 203, "status")
+        equal(b"<Code>CallbackFailed</Code>" in answer.resp.read(), True, "error")
+        equal(bool(answer.etag), True, "ETag")
+    equal((body(bucket, "one"), body(bucket, "two")), (b"1", b"2"), "stored")
+    store.faults("kind=callback-answered")
+    for answer in (bucket.put_object("one", b"1", headers=headers), upload("two")):
+        equal((answer.status, json.loads(answer.resp.read())), (200, {"Status": "OK"}), "answer")
+    store.faults()
+    wrong = [
+        {"x-oss-callback": "x123-*&"}, {"x-oss-callback": encoded({"callbackUrl": "http://app.example/"})},
+        {"x-oss-callback": encoded(callback | {"callbackBodyType": "text/plain"})},
+        headers | {"x-oss-callback-var": encoded({"user": "jane"})},
+    ]
+    for headers in wrong:
+        refused("InvalidArgument", lambda: bucket.put_object("three", b"3", headers=headers), 400)
+    equal(bucket.object_exists("three"), False, "not stored")
+
+
+@test
+def requesters_say_that_they_pay(store, bucket):
+    bucket.put_object("paid", b"1")
+    store.faults("kind=requester-pays")
+    refused("AccessDenied", lambda: bucket.get_object("paid"), 403)
+    payer = {"x-oss-request-payer": "requester"}
+    equal(body(bucket, "paid", headers=payer), b"1", "header")
+    for parameters, status in ((payer, 200), ({}, 403)):
+        url = bucket.sign_url("GET", "paid", 60, params=parameters)
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                equal(answer.status, status, "signed URL")
+        except urllib.error.HTTPError as error:
+            equal(error.code, status, "signed URL")
+    store.faults()
 
 
 # ---------------------------------------------------------------- properties

@@ -54,7 +54,7 @@ extension RealMounts {
     /// The same of options that show in names, bytes or requests, whatever runs beside them.
     @Suite struct OptionEffects {
         @Test(
-            .rule("statfs", "symlink", "conflict.overwrite", "attr.exact", "bucket", "filter"),
+            .rule("statfs", "symlink", "conflict.overwrite", "attr.exact", "bucket", "filter", "close.callback"),
             .timeLimit(.minutes(5)), arguments: OptionEffect.ofView + OptionEffect.ofStores)
         func anOptionDoesWhatItSays(_ effect: OptionEffect) async throws { try await effect.show() }
     }

@@ -62,7 +62,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func aFailedCallbackOfOSSIsAStoredFile(namesTheVersion: Bool) async throws {
+    @Test(.rule("close.callback"), arguments: [true, false]) func aFailedCallbackOfOSSIsAStoredFile(
+        namesTheVersion: Bool
+    ) async throws {
         let fixture = try oss { request in
             if request.method == "HEAD" {
                 return LocalAnswer(
@@ -136,7 +138,7 @@ import Testing
         }
     }
 
-    @Test func aFailedCallbackOfKodoIsAStoredFile() async throws {
+    @Test(.rule("close.callback")) func aFailedCallbackOfKodoIsAStoredFile() async throws {
         let fixture = try kodo { _ in .refusal(579, "callback failed") }
         let answer = try await fixture.store.put(PutRequest("k"), body: MemorySource(Self.content))
         #expect(answer.etag == ETag(Self.hash))

@@ -86,7 +86,9 @@ extension CopyRun {
         let tally = CopyTally { [traffic = session.traffic] in traffic.sent }
         try perform(in: session, tally) { [request] () async throws(ObjectStoreError) in
             if rules.isExclusive { try await session.store.requireAbsent(key) }
-            do throws(ObjectStoreError) { _ = try await upload.run(request) } catch {
+            do throws(ObjectStoreError) {
+                Entry.warn(of: try await upload.run(request).callback, key.bytes)
+            } catch {
                 if rules.isExclusive, error.kind == .preconditionFailed { throw ObjectStoreError(existing: key.bytes) }
                 throw error
             }

@@ -46,9 +46,7 @@ struct UploadOperation: CopyOperation {
         do throws(ObjectStoreError) {
             let answer = try await upload.send(file, as: request)
             context.finished(name, source: file.identity, result: answer.etag.text)
-            if let callback = answer.callback, callback.isFailure {
-                Entry.warn("\(SafeText.of(name.description)) is stored, but its callback failed: \(callback.text)")
-            }
+            Entry.warn(of: answer.callback, name)
             return .copied
         } catch {
             if context.rules.isExclusive, error.kind == .preconditionFailed { throw ObjectStoreError(existing: name) }
@@ -64,5 +62,13 @@ struct UploadOperation: CopyOperation {
         if context.rules.isDry { return .planned }
         _ = try await store.put(PutRequest(key), body: MemorySource([]))
         return .copied
+    }
+}
+
+extension Entry {
+    /// Warns of a callback that failed; the copy has succeeded.
+    static func warn(of callback: CallbackResult?, _ name: ByteString) {
+        guard let callback, callback.isFailure else { return }
+        warn("\(SafeText.of(name.description)) is stored, but its callback failed: \(callback.text)")
     }
 }
