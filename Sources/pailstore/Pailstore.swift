@@ -31,6 +31,9 @@ struct Pailstore: ParsableCommand {
     @Option(name: .customLong("bucket"), help: "A bucket to make unless it is there; may be repeated.")
     var buckets: [String] = []
 
+    @Flag(help: "Enable versioning in the buckets that --bucket makes.")
+    var versioning = false
+
     @Option(help: "The region of new buckets.")
     var region = "us-east-1"
 
@@ -88,6 +91,7 @@ struct Pailstore: ParsableCommand {
             accessKey: accessKey, secretKey: secretKey, sessionToken: sessionToken)
         options.region = region
         options.buckets = buckets
+        options.keepsVersions = versioning
         options.domains += domains.map { $0.lowercased() }
         options.requestLog = logRequests
         do { options.faults = try faults.map { (text) throws(FaultSyntaxError) in try FaultSpec(parsing: text) } } catch

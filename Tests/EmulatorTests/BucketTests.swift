@@ -39,6 +39,13 @@ extension Bucket {
         return try put(.test(key, size: content.size, etag: bytes), content: content, if: condition)
     }
 
+    @discardableResult
+    func delete(
+        _ key: ByteString, if condition: WriteCondition = WriteCondition()
+    ) throws(StorageError) -> StoredObject? {
+        try delete(key, now: Timestamp(seconds: 9), if: condition)
+    }
+
     func newContent(of bytes: String) throws -> Content {
         let writer = newContent()
         try writer.write(Array(bytes.utf8))

@@ -610,9 +610,212 @@ def buckets(store, s3):
         s3.delete_bucket(Bucket=name)
     refused("NoSuchBucketPolicy", lambda: s3.get_bucket_policy(Bucket=BUCKET), 404)
     refused("NoSuchLifecycleConfiguration", lambda: s3.get_bucket_lifecycle_configuration(Bucket=BUCKET), 404)
-    refused("NotImplemented", lambda: s3.put_bucket_versioning(
-        Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"}), 501)
+    refused("MalformedXML", lambda: s3.put_bucket_versioning(
+        Bucket=BUCKET, VersioningConfiguration={"Status": "Disabled"}), 400)
     refused("AccessDenied", lambda: s3.list_objects_v2(Bucket=BUCKET, ExpectedBucketOwner="111122223333"), 403)
+
+
+# ---------------------------------------------------------------- versions
+
+VERSIONED = "versioned-bucket"
+
+
+def keep_versions(s3, status="Enabled", name=VERSIONED):
+    s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": status})
+
+
+def versions(s3, **arguments):
+    """(key, version, what) of each entry, where what is * for the latest and - for a delete marker; and the pages."""
+    found, pages, markers = [], 0, {}
+    while True:
+        page = s3.list_object_versions(Bucket=VERSIONED, **arguments, **markers)
+        pages += 1
+        entries = [(v, "") for v in page.get("Versions", [])] + [(m, "-") for m in page.get("DeleteMarkers", [])]
+        found += [(e["Key"], e["VersionId"], kind + ("*" if e["IsLatest"] else "")) for e, kind in entries]
+        if not page["IsTruncated"]:
+            return found, pages
+        markers = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+
+
+def emptied(s3):
+    """Deletes every version, so that the bucket can be deleted."""
+    for key, version, _ in versions(s3)[0]:
+        s3.delete_object(Bucket=VERSIONED, Key=key, VersionId=version)
+    s3.delete_bucket(Bucket=VERSIONED)
+
+
+@test
+def versions_are_kept_read_and_deleted(store, s3):
+    s3.create_bucket(Bucket=VERSIONED)
+    old = s3.put_object(Bucket=VERSIONED, Key="k", Body=b"before")
+    equal("VersionId" in old, False, "version before versioning")
+    keep_versions(s3)
+    equal(s3.get_bucket_versioning(Bucket=VERSIONED)["Status"], "Enabled", "status")
+    equal(s3.head_object(Bucket=VERSIONED, Key="k")["VersionId"], "null", "the object from before")
+    first = s3.put_object(Bucket=VERSIONED, Key="k", Body=b"first", Metadata={"m": "1"})["VersionId"]
+    second = s3.put_object(Bucket=VERSIONED, Key="k", Body=b"second!")["VersionId"]
+    equal(len({first, second, "null"}), 3, "version IDs")
+    answer = s3.get_object(Bucket=VERSIONED, Key="k", VersionId=first)
+    equal((answer["Body"].read(), answer["VersionId"], answer["Metadata"]), (b"first", first, {"m": "1"}), "first")
+    equal(s3.head_object(Bucket=VERSIONED, Key="k", VersionId="null")["ContentLength"], 6, "null")
+    refused("NoSuchVersion", lambda: s3.get_object(Bucket=VERSIONED, Key="k", VersionId="other"), 404)
+    marker = s3.delete_object(Bucket=VERSIONED, Key="k")
+    equal(marker["DeleteMarker"], True, "delete marker")
+    answer = refused("NoSuchKey", lambda: s3.get_object(Bucket=VERSIONED, Key="k"), 404)
+    headers = answer["ResponseMetadata"]["HTTPHeaders"]
+    equal((headers["x-amz-delete-marker"], headers["x-amz-version-id"]), ("true", marker["VersionId"]), "404")
+    answer = refused(
+        "MethodNotAllowed", lambda: s3.get_object(Bucket=VERSIONED, Key="k", VersionId=marker["VersionId"]), 405)
+    equal(answer["ResponseMetadata"]["HTTPHeaders"]["x-amz-delete-marker"], "true", "405")
+    equal("Contents" in s3.list_objects_v2(Bucket=VERSIONED), False, "a listing without versions")
+    equal(versions(s3)[0], [("k", second, ""), ("k", first, ""), ("k", "null", ""), ("k", marker["VersionId"], "-*")],
+          "versions")
+    refused("BucketNotEmpty", lambda: s3.delete_bucket(Bucket=VERSIONED), 409)
+    gone = s3.delete_object(Bucket=VERSIONED, Key="k", VersionId=marker["VersionId"])
+    equal((gone["DeleteMarker"], gone["VersionId"]), (True, marker["VersionId"]), "the marker is deleted")
+    equal(s3.get_object(Bucket=VERSIONED, Key="k")["Body"].read(), b"second!", "undeleted")
+    gone = s3.delete_object(Bucket=VERSIONED, Key="k", VersionId=second)
+    equal(("DeleteMarker" in gone, gone["VersionId"]), (False, second), "a version is deleted")
+    equal(s3.get_object(Bucket=VERSIONED, Key="k")["VersionId"], first, "the one before is the latest")
+    # An ETag is compared with the latest version.
+    s3.put_object(Bucket=VERSIONED, Key="k", Body=b"third", IfMatch=answer_tag(s3, "k"))
+    refused("PreconditionFailed", lambda: s3.put_object(Bucket=VERSIONED, Key="k", Body=b"x", IfNoneMatch="*"), 412)
+    s3.delete_object(Bucket=VERSIONED, Key="absent")
+    equal([v for v in versions(s3)[0] if v[0] == "absent"][0][2], "-*", "a marker for a key that never was")
+    emptied(s3)
+
+
+def answer_tag(s3, key):
+    return s3.head_object(Bucket=VERSIONED, Key=key)["ETag"]
+
+
+@test
+def versions_are_copied_tagged_and_made_of_parts(store, s3):
+    s3.create_bucket(Bucket=VERSIONED)
+    keep_versions(s3)
+    first = s3.put_object(Bucket=VERSIONED, Key="k", Body=b"first", Metadata={"m": "1"})["VersionId"]
+    second = s3.put_object(Bucket=VERSIONED, Key="k", Body=b"second")["VersionId"]
+    source = {"Bucket": VERSIONED, "Key": "k", "VersionId": first}
+    answer = s3.copy_object(Bucket=VERSIONED, Key="k", CopySource=source)
+    equal(answer["CopySourceVersionId"], first, "source")
+    equal(answer["VersionId"] in (first, second), False, "the copy is a version of its own")
+    got = s3.get_object(Bucket=VERSIONED, Key="k")
+    equal((got["Body"].read(), got["Metadata"], got["VersionId"]), (b"first", {"m": "1"}, answer["VersionId"]), "copy")
+    marker = s3.delete_object(Bucket=VERSIONED, Key="k")["VersionId"]
+    refused("InvalidRequest", lambda: s3.copy_object(
+        Bucket=VERSIONED, Key="n", CopySource=dict(source, VersionId=marker)), 400)
+    refused("NoSuchKey", lambda: s3.copy_object(
+        Bucket=VERSIONED, Key="n", CopySource={"Bucket": VERSIONED, "Key": "k"}), 404)
+    refused("NoSuchVersion", lambda: s3.copy_object(
+        Bucket=VERSIONED, Key="n", CopySource=dict(source, VersionId="other")), 404)
+    s3.put_object_tagging(Bucket=VERSIONED, Key="k", VersionId=first, Tagging={"TagSet": [{"Key": "t", "Value": "1"}]})
+    tags = s3.get_object_tagging(Bucket=VERSIONED, Key="k", VersionId=first)["TagSet"]
+    equal(tags, [{"Key": "t", "Value": "1"}], "tags of a version")
+    equal(s3.get_object_tagging(Bucket=VERSIONED, Key="k", VersionId=second)["TagSet"], [], "of another")
+    upload = s3.create_multipart_upload(Bucket=VERSIONED, Key="parts")["UploadId"]
+    part = s3.upload_part_copy(Bucket=VERSIONED, Key="parts", UploadId=upload, PartNumber=1, CopySource=source)
+    done = s3.complete_multipart_upload(Bucket=VERSIONED, Key="parts", UploadId=upload, MultipartUpload={
+        "Parts": [{"PartNumber": 1, "ETag": part["CopyPartResult"]["ETag"]}]})
+    got = s3.get_object(Bucket=VERSIONED, Key="parts")
+    equal((got["Body"].read(), got["VersionId"]), (b"first", done["VersionId"]), "parts")
+    order = [v for k, v, _ in versions(s3)[0] if k == "k"]
+    equal(order, [answer["VersionId"], second, first, marker], "changed tags leave a version at its age")
+    # Deleting many: a key without a version, a version, and one that is not there.
+    answer = s3.delete_objects(Bucket=VERSIONED, Delete={"Objects": [
+        {"Key": "parts"}, {"Key": "k", "VersionId": first}, {"Key": "k", "VersionId": marker}]})
+    made = [d for d in answer["Deleted"] if d["Key"] == "parts"][0]
+    equal((made["DeleteMarker"], "VersionId" in made), (True, False), "a marker of many")
+    refused("NoSuchKey", lambda: s3.get_object(Bucket=VERSIONED, Key="parts"))
+    equal(s3.get_object(Bucket=VERSIONED, Key="parts", VersionId=done["VersionId"])["Body"].read(), b"first", "kept")
+    plain = [d for d in answer["Deleted"] if d.get("VersionId") == first][0]
+    equal("DeleteMarker" in plain, False, "a version of many")
+    undone = [d for d in answer["Deleted"] if d.get("VersionId") == marker][0]
+    equal((undone["DeleteMarker"], undone["DeleteMarkerVersionId"]), (True, marker), "a marker's version of many")
+    equal(s3.head_object(Bucket=VERSIONED, Key="k")["ContentLength"], 5, "undeleted")
+    emptied(s3)
+
+
+@test
+def suspended_versioning_keeps_one_null_version(store, s3):
+    s3.create_bucket(Bucket=VERSIONED)
+    keep_versions(s3)
+    first = s3.put_object(Bucket=VERSIONED, Key="k", Body=b"first")["VersionId"]
+    keep_versions(s3, "Suspended")
+    equal(s3.get_bucket_versioning(Bucket=VERSIONED)["Status"], "Suspended", "status")
+    s3.put_object(Bucket=VERSIONED, Key="k", Body=b"one")
+    s3.put_object(Bucket=VERSIONED, Key="k", Body=b"two")
+    equal(versions(s3)[0], [("k", "null", "*"), ("k", first, "")], "the null version is replaced")
+    equal(s3.get_object(Bucket=VERSIONED, Key="k", VersionId="null")["Body"].read(), b"two", "null")
+    equal(s3.delete_object(Bucket=VERSIONED, Key="k")["VersionId"], "null", "the marker")
+    equal(versions(s3)[0], [("k", first, ""), ("k", "null", "-*")], "the null version became a marker")
+    keep_versions(s3)
+    third = s3.put_object(Bucket=VERSIONED, Key="k", Body=b"third")["VersionId"]
+    equal(versions(s3)[0], [("k", third, "*"), ("k", first, ""), ("k", "null", "-")], "enabled again")
+    equal(s3.get_object(Bucket=VERSIONED, Key="k", VersionId=first)["Body"].read(), b"first", "first")
+    emptied(s3)
+
+
+@test
+def versions_page_and_group(store, s3):
+    s3.create_bucket(Bucket=VERSIONED)
+    keep_versions(s3)
+    wanted = []
+    for key in ["a", "d/1", "d/2", "d/e/3", "z"]:
+        ids = [s3.put_object(Bucket=VERSIONED, Key=key, Body=b"x")["VersionId"] for _ in range(3)]
+        wanted += [(key, v, "*" if v == ids[-1] else "") for v in reversed(ids)]
+    for size in (1, 2, 3, 4, 7, 1000):
+        found, pages = versions(s3, MaxKeys=size)
+        equal((found, pages), (wanted, -(-15 // size)), f"pages of {size}")
+    page = s3.list_object_versions(Bucket=VERSIONED, Prefix="d/")
+    equal({v["Key"] for v in page["Versions"]}, {"d/1", "d/2", "d/e/3"}, "prefix")
+    for size in (1, 2, 3, 1000):
+        found, groups, markers = [], [], {}
+        while True:
+            page = s3.list_object_versions(Bucket=VERSIONED, Delimiter="/", MaxKeys=size, **markers)
+            found += [(v["Key"], v["VersionId"]) for v in page.get("Versions", [])]
+            groups += [p["Prefix"] for p in page.get("CommonPrefixes", [])]
+            if not page["IsTruncated"]:
+                break
+            markers = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+        equal(groups, ["d/"], f"groups in pages of {size}")
+        equal(found, [(k, v) for k, v, _ in wanted if "/" not in k], f"keys in pages of {size}")
+    page = s3.list_object_versions(Bucket=VERSIONED, KeyMarker="d/1")
+    equal(page["Versions"][0]["Key"], "d/2", "a marker without a version is behind all of the key")
+    # A group of which only delete markers are left is still one.
+    s3.delete_object(Bucket=VERSIONED, Key="m/1")
+    page = s3.list_object_versions(Bucket=VERSIONED, Delimiter="/")
+    equal([p["Prefix"] for p in page["CommonPrefixes"]], ["d/", "m/"], "groups")
+    equal([p["Prefix"] for p in s3.list_objects_v2(Bucket=VERSIONED, Delimiter="/")["CommonPrefixes"]], ["d/"], "plain")
+    emptied(s3)
+
+
+@test
+def versions_survive_a_kill(store, s3):
+    own = Store("--bucket", VERSIONED)
+    try:
+        client = own.client()
+        client.put_object(Bucket=VERSIONED, Key="k", Body=b"before")
+        keep_versions(client)
+        first = client.put_object(Bucket=VERSIONED, Key="k", Body=b"first")["VersionId"]
+        client.put_object(Bucket=VERSIONED, Key="k", Body=b"second")
+        client.delete_object(Bucket=VERSIONED, Key="k")
+        # A record that is written again keeps its age.
+        client.put_object_tagging(Bucket=VERSIONED, Key="k", VersionId=first, Tagging={"TagSet": []})
+        client.put_object_tagging(Bucket=VERSIONED, Key="k", VersionId="null", Tagging={"TagSet": []})
+        client.put_object(Bucket=VERSIONED, Key="other", Body=b"other")
+        wanted = versions(client)[0]
+        own.process.kill()
+        own.process.wait()
+        own = Store(directory=own.directory)
+        client = own.client()
+        equal(client.get_bucket_versioning(Bucket=VERSIONED)["Status"], "Enabled", "status")
+        equal(versions(client)[0], wanted, "versions")
+        equal(client.get_object(Bucket=VERSIONED, Key="k", VersionId="null")["Body"].read(), b"before", "null")
+        equal(client.get_object(Bucket=VERSIONED, Key="k", VersionId=first)["Body"].read(), b"first", "first")
+        refused("NoSuchKey", lambda: client.get_object(Bucket=VERSIONED, Key="k"))
+        equal(own.stop(), 0, "exit status")
+    finally:
+        own.remove()
 
 
 @test

@@ -734,8 +734,84 @@ def buckets(store, cos):
     finally:
         cos.delete_bucket("other-1250000000")
     refused("NoSuchResource", lambda: cos.head_bucket("other-1250000000"), 404)
-    refused("NotImplemented", lambda: cos.put_bucket_versioning(BUCKET, "Enabled"), 501)
     refused("NotImplemented", lambda: cos.get_bucket_lifecycle(BUCKET), 501)
+
+
+# ---------------------------------------------------------------- versions
+
+VERSIONED = "versioned-1250000000"
+
+
+def versions(cos, **arguments):
+    """(key, version, is latest) of each version, then of each delete marker."""
+    found, markers, place = [], [], {}
+    while True:
+        page = cos.list_objects_versions(VERSIONED, **arguments, **place)
+        entry = lambda v: (v["Key"], v["VersionId"], v["IsLatest"] == "true")
+        found += [entry(v) for v in page.get("Version", [])]
+        markers += [entry(v) for v in page.get("DeleteMarker", [])]
+        if page["IsTruncated"] != "true":
+            return found, markers
+        place = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+
+
+@contextlib.contextmanager
+def versioned(cos):
+    cos.create_bucket(VERSIONED)
+    try:
+        cos.put_bucket_versioning(VERSIONED, "Enabled")
+        yield
+        found, markers = versions(cos)
+        answer = cos.delete_objects(VERSIONED, Delete={
+            "Object": [{"Key": key, "VersionId": version} for key, version, _ in found + markers]})
+        equal(len(answer["Deleted"]), len(found + markers), "deleted")
+    finally:
+        cos.delete_bucket(VERSIONED)
+
+
+@test
+def versions_are_kept_read_and_deleted(store, cos):
+    equal("Status" in (cos.get_bucket_versioning(BUCKET) or {}), False, "never versioned")
+    with versioned(cos):
+        equal(cos.get_bucket_versioning(VERSIONED)["Status"], "Enabled", "status")
+        first, second = (cos.put_object(VERSIONED, data, "k")["x-cos-version-id"] for data in (b"first", b"second"))
+        read = lambda **version: cos.get_object(VERSIONED, "k", **version)["Body"].get_raw_stream().read()
+        equal((read(), read(VersionId=first)), (b"second", b"first"), "GET")
+        equal(cos.head_object(VERSIONED, "k", VersionId=first)["x-cos-version-id"], first, "HEAD")
+        refused("NoSuchVersion", lambda: read(VersionId="other"), 404)
+        marker = cos.delete_object(VERSIONED, "k")
+        equal(marker["x-cos-delete-marker"], "true", "marker")
+        refused("NoSuchKey", read, 404)
+        refused("MethodNotAllowed", lambda: read(VersionId=marker["x-cos-version-id"]), 405)
+        wanted = [("k", second, False), ("k", first, False)], [("k", marker["x-cos-version-id"], True)]
+        equal(versions(cos), wanted, "versions")
+        equal(versions(cos, MaxKeys=1), wanted, "pages")
+        equal("Contents" in cos.list_objects(VERSIONED), False, "plain listing")
+        copied = cos.copy_object(VERSIONED, "k", source("k", Bucket=VERSIONED, VersionId=first))
+        equal((read(), copied["x-cos-version-id"] in (first, second)), (b"first", False), "copy")
+        for version in (copied["x-cos-version-id"], marker["x-cos-version-id"]):
+            cos.delete_object(VERSIONED, "k", VersionId=version)
+        equal(read(), b"second", "undeleted")
+        upload = cos.create_multipart_upload(VERSIONED, "parts")["UploadId"]
+        part = cos.upload_part_copy(
+            VERSIONED, "parts", 1, upload, source("k", Bucket=VERSIONED, VersionId=first))
+        cos.complete_multipart_upload(
+            VERSIONED, "parts", upload, {"Part": [{"PartNumber": 1, "ETag": part["ETag"]}]})
+        equal(cos.get_object(VERSIONED, "parts")["Body"].get_raw_stream().read(), b"first", "parts")
+        answer = cos.delete_objects(VERSIONED, Delete={"Object": [{"Key": "parts"}]})
+        equal(answer["Deleted"][0]["DeleteMarker"], "true", "a marker of many")
+
+
+@test
+def suspended_versioning_keeps_one_null_version(store, cos):
+    with versioned(cos):
+        first = cos.put_object(VERSIONED, b"first", "k")["x-cos-version-id"]
+        cos.put_bucket_versioning(VERSIONED, "Suspended")
+        for data in (b"one", b"two"):
+            equal(cos.put_object(VERSIONED, data, "k")["x-cos-version-id"], "null", "version ID")
+        equal(versions(cos), ([("k", "null", True), ("k", first, False)], []), "one null version")
+        cos.delete_object(VERSIONED, "k")
+        equal(versions(cos), ([("k", first, False)], [("k", "null", True)]), "a null marker in its place")
 
 
 @test

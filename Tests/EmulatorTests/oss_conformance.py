@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Holds pailstore's OSS dialect to what oss2 expects, with Signature Version 1 and with Version 4: every operation it can
-send to an unversioned bucket, and refusals.
+send, and refusals.
 
 PAILSTORE names the built binary. Prints one line for each failure and "N passed, M failed" at the end;
 exit status 0 only when nothing failed.
@@ -681,8 +681,98 @@ def buckets(store, bucket):
     equal((stat.standard_storage, stat.infrequent_access_object_count), (5, 1), "stat by class")
     equal(bucket.get_bucket_versioning().status, None, "never versioned")
     refused("NoSuchLifecycle", lambda: bucket.get_bucket_lifecycle(), 404)
-    config = oss2.models.BucketVersioningConfig("Enabled")
-    refused("NotImplemented", lambda: bucket.put_bucket_versioning(config), 501)
+    config = oss2.models.BucketVersioningConfig("Disabled")
+    refused("MalformedXML", lambda: bucket.put_bucket_versioning(config), 400)
+
+
+# ---------------------------------------------------------------- versions
+
+def versioned(store, bucket):
+    own = store.bucket(bucket.version, name="versioned-bucket")
+    own.create_bucket()
+    own.put_bucket_versioning(oss2.models.BucketVersioningConfig("Enabled"))
+    return own
+
+
+def versions(bucket, **arguments):
+    """(key, version, is latest) of each version, then of each delete marker."""
+    found, markers, place = [], [], {}
+    while True:
+        page = bucket.list_object_versions(**arguments, **place)
+        found += [(v.key, v.versionid, v.is_latest) for v in page.versions]
+        markers += [(v.key, v.versionid, v.is_latest) for v in page.delete_marker]
+        if not page.is_truncated:
+            return found, markers
+        place = {"key_marker": page.next_key_marker, "versionid_marker": page.next_versionid_marker}
+
+
+def emptied(bucket):
+    found, markers = versions(bucket)
+    chosen = oss2.models.BatchDeleteObjectVersionList(
+        [oss2.models.BatchDeleteObjectVersion(key, version) for key, version, _ in found + markers])
+    bucket.delete_object_versions(chosen)
+    bucket.delete_bucket()
+
+
+@test
+def versions_are_kept_read_and_deleted(store, bucket):
+    own = versioned(store, bucket)
+    equal(own.get_bucket_versioning().status, "Enabled", "status")
+    first, second = (own.put_object("k", data).versionid for data in (b"first", b"second"))
+    answer = own.get_object("k", params={"versionId": first})
+    equal((answer.read(), answer.versionid), (b"first", first), "first")
+    equal(own.head_object("k").versionid, second, "HEAD")
+    equal(own.get_object_meta("k", params={"versionId": first}).content_length, 5, "meta")
+    refused("NoSuchVersion", lambda: own.get_object("k", params={"versionId": "other"}), 404)
+    marker = own.delete_object("k")
+    equal(marker.delete_marker, True, "marker")
+    error = refused("NoSuchKey", lambda: own.get_object("k"), 404)
+    equal((error.headers["x-oss-delete-marker"], error.headers["x-oss-version-id"]), ("true", marker.versionid), "404")
+    refused("MethodNotAllowed", lambda: own.get_object("k", params={"versionId": marker.versionid}), 405)
+    wanted = [("k", second, False), ("k", first, False)], [("k", marker.versionid, True)]
+    equal(versions(own), wanted, "versions")
+    equal(versions(own, max_keys=1), wanted, "pages")
+    equal([o.key for o in own.list_objects().object_list], [], "plain listing")
+    copied = own.copy_object(own.bucket_name, "k", "k", params={"versionId": first}, headers={
+        "x-oss-metadata-directive": "REPLACE", "x-oss-meta-m": "1"})
+    answer = own.get_object("k")
+    equal((answer.read(), answer.headers["x-oss-meta-m"], answer.versionid), (b"first", "1", copied.versionid), "copy")
+    own.delete_object("k", params={"versionId": copied.versionid})
+    own.delete_object("k", params={"versionId": marker.versionid})
+    equal(own.get_object("k").read(), b"second", "undeleted")
+    upload = own.init_multipart_upload("parts").upload_id
+    part = own.upload_part_copy(own.bucket_name, "k", None, "parts", upload, 1, params={"versionId": first})
+    done = own.complete_multipart_upload("parts", upload, [oss2.models.PartInfo(1, part.etag)])
+    equal((own.get_object("parts").read(), own.head_object("parts").versionid), (b"first", done.versionid), "parts")
+    # Without effect in a bucket that keeps versions.
+    own.put_object("k", b"third", headers={"x-oss-forbid-overwrite": "true"})
+    answer = own.batch_delete_objects(["k", "parts"])
+    equal([v.delete_marker for v in answer.delete_versions], [True, True], "markers of many")
+    emptied(own)
+
+
+@test
+def suspended_versioning_keeps_one_null_version(store, bucket):
+    own = versioned(store, bucket)
+    first = own.put_object("k", b"first").versionid
+    own.put_bucket_versioning(oss2.models.BucketVersioningConfig("Suspended"))
+    equal(own.get_bucket_versioning().status, "Suspended", "status")
+    for data in (b"one", b"two"):
+        equal(own.put_object("k", data).versionid, "null", "version ID")
+    equal(versions(own), ([("k", "null", True), ("k", first, False)], []), "one null version")
+    own.delete_object("k")
+    equal(versions(own), ([("k", first, False)], [("k", "null", True)]), "a null marker in its place")
+    emptied(own)
+
+
+@test
+def appending_makes_no_version(store, bucket):
+    own = versioned(store, bucket)
+    own.append_object("log", 0, b"one")
+    own.append_object("log", 3, b"two")
+    found, _ = versions(own)
+    equal((own.get_object("log").read(), len(found)), (b"onetwo", 1), "appended")
+    emptied(own)
 
 
 @test

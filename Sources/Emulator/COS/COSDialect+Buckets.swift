@@ -91,9 +91,5 @@ extension COSDialect {
         COSError(404, "NoSuchCORSConfiguration", "The CORS configuration does not exist.")
     }
 
-    /// Versioning was never set.
-    func getBucketVersioning(_ call: COSCall) throws(COSError) -> ServerResponse {
-        _ = try bucket(call)
-        return xml("VersioningConfiguration") { _ in }
-    }
+    static var noSuchVersion: COSError { .noSuchVersion }
 }

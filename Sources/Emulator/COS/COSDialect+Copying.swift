@@ -4,27 +4,27 @@ import Digests
 /// Copies of objects and of parts (COS API, "PUT Object - Copy" and "Multipart Upload").
 extension COSDialect {
     /// The object a copy reads, with every condition on it checked.
-    private func copySource(_ call: COSCall) throws(COSError) -> (bucket: String, object: StoredObject) {
+    private func copySource(
+        _ call: COSCall
+    ) throws(COSError) -> (bucket: Bucket, object: StoredObject, isVersion: Bool) {
         let request = call.request
-        let (text, version) = CopySource.split(request.header("x-cos-copy-source") ?? "")
+        let (text, named) = CopySource.split(request.header("x-cos-copy-source") ?? "")
         guard let place = place(text, request) else {
             throw COSError(
                 400, "InvalidCopySource",
                 "x-cos-copy-source must be the source's host and encoded key without a scheme, as in "
                     + "bucket-1250000000.cos.ap-guangzhou.myqcloud.com/key.")
         }
-        try Self.checkVersion(version)
-        let (bucket, object) = try COSError.storing { () throws(StorageError) in
-            let bucket = try library.bucket(place.bucket)
-            return (bucket, try bucket.object(place.key))
-        }
+        let version = named.flatMap { $0.isEmpty ? nil : $0 }
+        let bucket = try COSError.storing { () throws(StorageError) in try library.bucket(place.bucket) }
+        let object = try object(place.key, version: version, in: bucket)
         let source = try resolved(object, in: bucket)
         try Self.checkCustomerKey(source.record.description.encryption, request, prefix: Self.sourceKeyPrefix)
         guard ReadConditions(request, prefix: "x-cos-copy-source-").check(source.record) == .go else {
             throw COSError.preconditionFailed
         }
         try checkAccessible(source.record)
-        return (place.bucket, source)
+        return (bucket, source, version != nil)
     }
 
     /// Where a source's host and path point; nil unless the host is one of COS, of ours, or the one that was asked.
@@ -50,7 +50,7 @@ extension COSDialect {
     func putObjectCopy(_ call: COSCall) throws(COSError) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
         try checkKey(call.key)
-        let (sourceBucket, source) = try copySource(call)
+        let (sourceBucket, source, isVersion) = try copySource(call)
         guard source.record.size <= Self.largestPut else { throw COSError.entityTooLarge }
         let replacesMetadata = try isReplaced(request, "x-cos-metadata-directive")
         let replacesTags = try isReplaced(request, "x-cos-tagging-directive")
@@ -62,8 +62,9 @@ extension COSDialect {
         }
         if !replacesTags { description.tags = source.record.description.tags }
         let changesNothing =
-            !replacesMetadata && !request.hasHeader("x-cos-storage-class") && description.encryption == .unstated
-        if sourceBucket == bucket.name, source.record.key == call.key, changesNothing {
+            !replacesMetadata && !isVersion && !request.hasHeader("x-cos-storage-class")
+            && description.encryption == .unstated
+        if sourceBucket === bucket, source.record.key == call.key, changesNothing {
             throw COSError.invalidRequest(
                 "This copy request is illegal because it is trying to copy an object to itself without changing the "
                     + "object's metadata, storage class or encryption.")
@@ -74,7 +75,9 @@ extension COSDialect {
             xml.element("ETag", "\"\(object.record.etag)\"")
             xml.element("CRC64", sum.value)
             xml.element("LastModified", Timestamp(seconds: object.record.modified.seconds).iso8601())
-        }.adding([sum] + Self.encryptionHeaders(description.encryption))
+        }.adding(
+            [sum] + Self.encryptionHeaders(description.encryption) + Self.versionHeaders(object.record)
+                + Self.sourceHeaders(source, in: sourceBucket))
     }
 
     private func copy(

@@ -70,14 +70,15 @@ extension COSDialect {
         xml.element("RestoreStatus", isOngoing ? "ONGOING" : isDone ? "DONE" : "")
     }
 
-    /// The only version there is of each object.
     func getBucketObjectVersions(_ call: COSCall) throws(COSError) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
         let names = try nameCoding(request)
         let (prefix, delimiter) = (request.bytes("prefix") ?? "", try delimiter(request))
         let marker = request.bytes("key-marker") ?? ""
         let limit = try limit(request, "max-keys")
-        let page = bucket.list(ListingRequest(prefix: prefix, delimiter: delimiter, after: marker, limit: limit))
+        let page = bucket.listVersions(
+            ListingRequest(prefix: prefix, delimiter: delimiter, after: marker, limit: limit),
+            afterVersion: request.versionMarker)
         return xml("ListVersionsResult") { xml in
             xml.element("Name", bucket.name)
             if names.isURL { xml.element("EncodingType", "url") }
@@ -86,19 +87,13 @@ extension COSDialect {
             xml.element("VersionIdMarker", request.bytes("version-id-marker") ?? "")
             xml.element("MaxKeys", limit)
             if !delimiter.isEmpty { xml.element("Delimiter", names.encode(delimiter)) }
-            xml.element("IsTruncated", page.next != nil)
-            if let next = page.next {
-                xml.element("NextKeyMarker", names.encode(next))
-                xml.element("NextVersionIdMarker", "null")
-            }
-            xml.commonPrefixes(of: page, names)
-            for case .entry(_, let object) in page.items {
-                xml.element("Version") { xml in
-                    xml.element("Key", names.encode(object.record.key))
-                    xml.element("VersionId", "null")
-                    xml.element("IsLatest", true)
-                    Self.describe(object.record, &xml)
-                }
+            xml.element("IsTruncated", page.listing.next != nil)
+            xml.nextMarkers(of: page, names)
+            xml.commonPrefixes(of: page.listing, names)
+            Self.write(page, names, &xml) { object, xml in
+                Self.describe(object.record, &xml)
+            } owner: {
+                Self.owner(&$0)
             }
         }
     }

@@ -86,7 +86,7 @@ extension COSDialect {
         let upload = try upload(call, in: bucket)
         try Self.checkCustomerKey(upload.record.description.encryption, request)
         let chosen = try Self.chosenParts(root)
-        let condition = Self.writeCondition(request)
+        let condition = Self.writeCondition(request, bucket)
         let smallest = min(options.smallestPart, Self.smallestPart)
         let parts = try COSError.storing { () throws(StorageError) in
             try bucket.parts(of: upload, chosen, smallestPart: smallest)
@@ -102,7 +102,9 @@ extension COSDialect {
             xml.element("Bucket", bucket.name)
             xml.element("Key", call.key)
             xml.element("ETag", "\"\(object.record.etag)\"")
-        }.adding([try checksum(of: object)] + Self.encryptionHeaders(record.description.encryption))
+        }.adding(
+            [try checksum(of: object)] + Self.encryptionHeaders(record.description.encryption)
+                + Self.versionHeaders(object.record))
     }
 
     /// Parts are counted from 1 without a gap, unlike those of S3.

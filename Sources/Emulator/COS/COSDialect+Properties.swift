@@ -58,9 +58,10 @@ extension COSDialect {
                 key: call.key, size: 0, etag: description.encryption.etag(MD5.of(target)),
                 modified: options.time.now(), description: description, crc64: 0,
                 kind: .symlink(target: ByteString(target)))
-            return try bucket.put(record, content: try writer.finish(), if: Self.writeCondition(call.request))
+            return try bucket.put(record, content: try writer.finish(), if: Self.writeCondition(call.request, bucket))
         }
-        return ServerResponse(status: 200, headers: [Field("ETag", "\"\(object.record.etag)\"")])
+        return ServerResponse(
+            status: 200, headers: [Field("ETag", "\"\(object.record.etag)\"")] + Self.versionHeaders(object.record))
     }
 
     func getSymlink(_ call: COSCall) throws(COSError) -> ServerResponse {

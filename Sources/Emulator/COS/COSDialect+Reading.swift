@@ -2,15 +2,10 @@ import Basics
 
 /// GET and HEAD (COS API, "GET Object").
 extension COSDialect {
-    /// The object the call names; a version other than the only one does not exist.
+    /// The object the call names, or the version of it.
     func object(_ call: COSCall) throws(COSError) -> (Bucket, StoredObject) {
         let bucket = try bucket(call)
-        try Self.checkVersion(call.request.parameter("versionId"))
-        return (bucket, try COSError.storing { () throws(StorageError) in try bucket.object(call.key) })
-    }
-
-    static func checkVersion(_ version: String?) throws(COSError) {
-        guard version == nil || version == "" || version == "null" else { throw COSError.noSuchVersion }
+        return (bucket, try object(call.key, version: Self.versionID(call.request), in: bucket))
     }
 
     /// What a symbolic link stands for; other objects stand for themselves.
@@ -29,7 +24,7 @@ extension COSDialect {
         let (record, request) = (object.record, call.request)
         try Self.checkCustomerKey(record.description.encryption, request)
         try checkTrafficLimit(request)
-        var headers = try headers(of: object)
+        var headers = try headers(of: object) + Self.versionHeaders(named, in: bucket)
         switch ReadConditions(request).check(record) {
         case .go: break
         case .failed: throw COSError.preconditionFailed

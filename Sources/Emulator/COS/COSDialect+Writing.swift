@@ -42,10 +42,12 @@ extension COSDialect {
             content: received.content, md5: received.md5, crc64: CRC64ECMA.value(ofDigest: Array(digest.prefix(8))))
     }
 
-    /// `x-cos-forbid-overwrite`; the conditions of HTTP are not COS's on writes, and pass unseen.
-    static func writeCondition(_ request: ServerRequest) -> WriteCondition {
+    /// `x-cos-forbid-overwrite`; the conditions of HTTP are not COS's on writes, and pass unseen. It has no effect in a
+    /// bucket that has or had versioning (COS API, "PUT Object").
+    static func writeCondition(_ request: ServerRequest, _ bucket: Bucket) -> WriteCondition {
         var condition = WriteCondition()
-        condition.mustBeAbsent = request.header("x-cos-forbid-overwrite")?.lowercased() == "true"
+        condition.mustBeAbsent =
+            !bucket.keepsVersions && request.header("x-cos-forbid-overwrite")?.lowercased() == "true"
         return condition
     }
 
@@ -61,7 +63,7 @@ extension COSDialect {
         try checkKey(call.key)
         try checkTrafficLimit(call.request)
         let description = try description(call.request)
-        let condition = Self.writeCondition(call.request)
+        let condition = Self.writeCondition(call.request, bucket)
         // Early, before the client sends its body; the commit decides for good.
         if condition.mustBeAbsent, (try? bucket.object(call.key)) != nil { throw COSError.fileAlreadyExists }
         let received = try await receive(call, into: bucket, mayBeChunked: true)
@@ -78,7 +80,9 @@ extension COSDialect {
     private func written(_ object: StoredObject) throws(COSError) -> ServerResponse {
         let headers = [Field("ETag", "\"\(object.record.etag)\""), try checksum(of: object)]
         return ServerResponse(
-            status: 200, headers: headers + Self.encryptionHeaders(object.record.description.encryption))
+            status: 200,
+            headers: headers + Self.encryptionHeaders(object.record.description.encryption)
+                + Self.versionHeaders(object.record))
     }
 
     func appendObject(_ call: COSCall) async throws(COSError) -> ServerResponse {
@@ -138,13 +142,17 @@ extension COSDialect {
     }
 
     func deleteObject(_ call: COSCall) throws(COSError) -> ServerResponse {
-        try remove(call.key, version: call.request.parameter("versionId"), in: try bucket(call))
-        return ServerResponse(status: 204)
+        let removal = try remove(call.key, version: Self.versionID(call.request), in: try bucket(call))
+        return ServerResponse(status: 204, headers: Self.headers(of: removal))
     }
 
-    private func remove(_ key: ByteString, version: String?, in bucket: Bucket) throws(COSError) {
-        try Self.checkVersion(version)
-        try COSError.storing { () throws(StorageError) in _ = try bucket.delete(key) }
+    private func remove(
+        _ key: ByteString, version: String?, in bucket: Bucket
+    ) throws(COSError) -> Bucket.Removal {
+        try Self.check(version: version, in: bucket)
+        return try COSError.storing { () throws(StorageError) in
+            try bucket.remove(key, version: version, now: options.time.now())
+        }
     }
 
     func deleteMultipleObjects(_ call: COSCall) async throws(COSError) -> ServerResponse {
@@ -156,20 +164,21 @@ extension COSDialect {
         let objects = root.all("Object")
         guard (1...1000).contains(objects.count) else { throw COSError.malformedXML }
         let isQuiet = root.text("Quiet")?.lowercased() == "true"
-        var results: [(key: ByteString, version: String?, error: COSError?)] = []
+        var results: [(key: ByteString, version: String?, removal: Bucket.Removal, error: COSError?)] = []
         for object in objects {
             guard let key = object["Key"]?.text, !key.isEmpty else { throw COSError.malformedXML }
-            let version = object.text("VersionId")
+            let version = object.text("VersionId").flatMap { $0.isEmpty ? nil : $0 }
             do {
-                try remove(key, version: version, in: bucket)
-                results.append((key, version, nil))
-            } catch { results.append((key, version, error)) }
+                let removal = try remove(key, version: version, in: bucket)
+                results.append((key, version, removal, nil))
+            } catch { results.append((key, version, Bucket.Removal(), error)) }
         }
         return xml("DeleteResult") { xml in
-            for (key, version, error) in results where error != nil || !isQuiet {
+            for (key, version, removal, error) in results where error != nil || !isQuiet {
                 xml.element(error == nil ? "Deleted" : "Error") { xml in
                     xml.element("Key", key)
                     if let version { xml.element("VersionId", version) }
+                    xml.outcome(of: removal)
                     if let error {
                         xml.element("Code", error.code)
                         xml.element("Message", error.message)

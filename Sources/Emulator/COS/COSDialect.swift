@@ -12,7 +12,7 @@ struct COSCall: FamilyCall {
 }
 
 /// Tencent Cloud COS as its XML API describes it, over the shared objects: virtual hosts and path style, the signature
-/// with HMAC-SHA1, everything a client without versioning asks for.
+/// with HMAC-SHA1, versions included.
 ///
 /// Buckets are told by their whole names, `<name>-<APPID>`, which is what the other dialects call them too. Stateless.
 struct COSDialect: FamilyDialect {
@@ -22,6 +22,7 @@ struct COSDialect: FamilyDialect {
     let library: ObjectLibrary
     let options: EmulatorOptions
     let authenticator: COSAuthenticator
+    static let headerPrefix = "x-cos-"
     /// Who owns everything.
     static let ownerUIN = "100000000001"
     static let ownerID = "qcs::cam::uin/\(ownerUIN):uin/\(ownerUIN)"
@@ -67,7 +68,8 @@ struct COSDialect: FamilyDialect {
         case .getBucket: try getBucket(call)
         case .getBucketObjectVersions: try getBucketObjectVersions(call)
         case .getBucketLocation: try getBucketLocation(call)
-        case .getBucketVersioning: try getBucketVersioning(call)
+        case .getBucketVersioning: try bucketVersioning(call)
+        case .putBucketVersioning: try setBucketVersioning(call, try await call.payload.collect())
         case .getBucketACL: try getBucketACL(call)
         case .putBucketACL: try await putBucketACL(call)
         case .listMultipartUploads: try listMultipartUploads(call)

@@ -10,6 +10,7 @@ enum COSOperation: String, Sendable {
     case getBucketObjectVersions = "GetBucketObjectVersions"
     case getBucketLocation = "GetBucketLocation"
     case getBucketVersioning = "GetBucketVersioning"
+    case putBucketVersioning = "PutBucketVersioning"
     case getBucketACL = "GetBucketACL"
     case putBucketACL = "PutBucketACL"
     case listMultipartUploads = "ListMultipartUploads"
@@ -115,7 +116,8 @@ extension COSOperation {
         case "PUT":
             if request.has("acl") { return .putBucketACL }
             if request.has("cors") { return .putBucketCORS }
-            return isConfiguration || request.has("versioning") ? .notImplemented : .putBucket
+            if request.has("versioning") { return .putBucketVersioning }
+            return isConfiguration ? .notImplemented : .putBucket
         case "DELETE":
             if request.has("cors") { return .deleteBucketCORS }
             return isConfiguration ? .notImplemented : .deleteBucket

@@ -58,7 +58,9 @@ extension CSSPDialect {
             if let object = CopySource(name) {
                 let bucket = try bucket(object.bucket)
                 _ = try stored(object.key, in: bucket)
-                try CSSPError.storing { () throws(StorageError) in _ = try bucket.delete(object.key) }
+                try CSSPError.storing { () throws(StorageError) in
+                    _ = try bucket.delete(object.key, now: options.time.now())
+                }
             } else {
                 let container = PercentEncoding.decode(name).map { ByteString($0).description } ?? name
                 try CSSPError.storing { () throws(StorageError) in try library.deleteBucket(container) }

@@ -158,7 +158,9 @@ extension CSSPDialect {
         if call.request.parameter("multipart-manifest") == "delete" { return try deleteWithSegments(call, in: bucket) }
         // What is over is removed as well, and yet it was not there.
         let isThere = (try? stored(call.key, in: bucket)) != nil
-        let removed = try CSSPError.storing { () throws(StorageError) in try bucket.delete(call.key) }
+        let removed = try CSSPError.storing { () throws(StorageError) in
+            try bucket.delete(call.key, now: options.time.now())
+        }
         guard isThere, removed != nil else { throw .notFound }
         return ServerResponse(status: 204)
     }
@@ -186,7 +188,9 @@ extension CSSPDialect {
     ) throws(CSSPError) -> StoredObject {
         // An object whose time is over is not there, whatever the index says.
         if condition.mustBeAbsent, let old = try? bucket.object(key), (try? stored(key, in: bucket)) == nil {
-            try CSSPError.storing { () throws(StorageError) in _ = try bucket.delete(old.record.key) }
+            try CSSPError.storing { () throws(StorageError) in
+                _ = try bucket.delete(old.record.key, now: options.time.now())
+            }
         }
         let record = ObjectRecord(
             key: key, size: content.size, etag: etag, modified: options.time.now(), description: description)

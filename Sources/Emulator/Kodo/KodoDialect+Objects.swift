@@ -51,7 +51,7 @@ extension KodoDialect {
     func object(_ key: ByteString, in bucket: Bucket) throws(KodoError) -> StoredObject {
         let object = try KodoError.storing { () throws(StorageError) in try bucket.object(key) }
         guard KodoObjects.isExpired(object.record, at: options.time.now()) else { return object }
-        _ = try? bucket.delete(key)
+        _ = try? bucket.delete(key, now: options.time.now())
         throw .noSuchFile
     }
 
@@ -61,7 +61,8 @@ extension KodoDialect {
 
     private func delete(_ key: ByteString, in bucket: Bucket) throws(KodoError) {
         _ = try object(key, in: bucket)
-        let removed = try KodoError.storing { () throws(StorageError) in try bucket.delete(key) }
+        let removed = try KodoError.storing { () throws(StorageError) in try bucket.delete(key, now: options.time.now())
+        }
         guard removed != nil else { throw .noSuchFile }
     }
 
@@ -154,7 +155,7 @@ extension KodoDialect {
                 _ = try goal.move(source, to: record, content: content, if: condition)
             } else {
                 _ = try goal.put(record, content: content, if: condition)
-                if isMove { try bucket.delete(target.entry.key) }
+                if isMove { try bucket.delete(target.entry.key, now: now) }
             }
         }
     }

@@ -125,10 +125,7 @@ extension OSSDialect {
         OSSError(404, "NoSuchCORSConfiguration", "The CORS Configuration does not exist.")
     }
 
-    func bucketVersioning(_ call: OSSCall) throws(OSSError) -> ServerResponse {
-        _ = try bucket(call)
-        return xml("VersioningConfiguration") { _ in }
-    }
+    static var noSuchVersion: OSSError { .noSuchVersion }
 
     /// What OSS answers for a configuration that was never set.
     func bucketConfiguration(_ call: OSSCall) throws(OSSError) -> ServerResponse {

@@ -7,7 +7,7 @@ extension OSSDialect {
     private static let largestCopy: Int64 = 1 << 30
 
     private enum Source {
-        case object(StoredObject, bucket: String)
+        case object(StoredObject, bucket: Bucket)
         /// A condition on it says that there is nothing to copy.
         case notModified
     }
@@ -20,12 +20,9 @@ extension OSSDialect {
                 "Copy Source must mention the source bucket and key: /sourcebucket/sourcekey.",
                 name: "x-oss-copy-source", value: header)
         }
-        guard source.version == nil || source.version == "null" else { throw OSSError.noSuchVersion }
-        let (region, object) = try OSSError.storing { () throws(StorageError) in
-            let bucket = try library.bucket(source.bucket)
-            return (bucket.record.region, try bucket.object(source.key))
-        }
-        guard region == bucket.record.region else {
+        let from = try OSSError.storing { () throws(StorageError) in try library.bucket(source.bucket) }
+        let object = try object(source.key, version: source.version, in: from)
+        guard from.record.region == bucket.record.region else {
             throw OSSError(
                 403, "AccessDenied", "Target object does not reside in the same data center as source object.")
         }
@@ -36,7 +33,7 @@ extension OSSDialect {
         }
         if case .appendable = object.record.kind { throw OSSError.notSupported }
         try checkAccessible(object.record)
-        return .object(object, bucket: source.bucket)
+        return .object(object, bucket: from)
     }
 
     func copyObject(_ call: OSSCall) throws(OSSError) -> ServerResponse {
@@ -50,7 +47,7 @@ extension OSSDialect {
                 "The source object is too large to be copied by one request; copy it in parts.")
         }
         // Onto itself, a copy always replaces, whatever the request says (OSS API, "CopyObject").
-        let isOntoItself = sourceBucket == bucket.name && source.record.key == call.key
+        let isOntoItself = sourceBucket === bucket && source.record.key == call.key
         let replacesMetadata = try replaces(request, "x-oss-metadata-directive") || isOntoItself
         let replacesTags = try replaces(request, "x-oss-tagging-directive")
         // Class, access and encryption are never copied.
@@ -69,12 +66,12 @@ extension OSSDialect {
                 key: call.key, size: source.record.size, etag: etag, modified: options.time.now(),
                 description: description, crc64: try source.crc64(), kind: source.record.kind)
             let content = try bucket.duplicate(source.content, range: whole)
-            return try bucket.put(record, content: content, if: Self.writeCondition(request))
+            return try bucket.put(record, content: content, if: Self.writeCondition(request, bucket))
         }
         return xml("CopyObjectResult") { xml in
             xml.element("ETag", Self.etag(object.record))
             xml.element("LastModified", object.record.modified.documentTime)
-        }.adding(try written(object).headers)
+        }.adding(try written(object).headers + Self.sourceHeaders(source, in: sourceBucket))
     }
 
     private func replaces(_ request: ServerRequest, _ name: String) throws(OSSError) -> Bool {

@@ -115,26 +115,20 @@ extension OSSDialect {
         let query = try Query(call.request, limitName: "max-keys")
         let names = query.names
         let marker = call.request.bytes("key-marker") ?? ""
-        let page = bucket.list(query.page(after: marker))
+        let page = bucket.listVersions(query.page(after: marker), afterVersion: call.request.versionMarker)
         return xml("ListVersionsResult") { xml in
             xml.element("Name", bucket.name)
             xml.element("KeyMarker", names.encode(marker))
             xml.element("VersionIdMarker", call.request.bytes("version-id-marker") ?? "")
-            query.write(&xml, limitElement: "MaxKeys", isTruncated: page.next != nil)
-            if let next = page.next {
-                xml.element("NextKeyMarker", names.encode(next))
-                xml.element("NextVersionIdMarker", "null")
+            query.write(&xml, limitElement: "MaxKeys", isTruncated: page.listing.next != nil)
+            xml.nextMarkers(of: page, names)
+            Self.write(page, names, &xml) { object, xml in
+                described(object.record, &xml)
+                Self.owner(&xml)
+            } owner: {
+                Self.owner(&$0)
             }
-            for case .entry(_, let object) in page.items {
-                xml.element("Version") { xml in
-                    xml.element("Key", names.encode(object.record.key))
-                    xml.element("VersionId", "null")
-                    xml.element("IsLatest", true)
-                    described(object.record, &xml)
-                    Self.owner(&xml)
-                }
-            }
-            xml.commonPrefixes(of: page, names)
+            xml.commonPrefixes(of: page.listing, names)
         }
     }
 

@@ -15,7 +15,7 @@ extension OSSDialect {
     func initiateUpload(_ call: OSSCall) throws(OSSError) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
         guard let names = NameCoding(request) else { throw Self.badEncoding }
-        let condition = Self.writeCondition(request)
+        let condition = Self.writeCondition(request, bucket)
         if condition.mustBeAbsent, (try? bucket.object(call.key)) != nil { throw OSSError(.conditionFailed) }
         let record = UploadRecord(
             key: call.key, initiated: options.time.now(), description: try description(request),
@@ -95,7 +95,7 @@ extension OSSDialect {
                 modified: options.time.now(), description: upload.record.description,
                 crc64: CRC64ECMA.combine(parts), parts: parts.map { $0.with(segments: []) })
             if let access { record.description.access = access }
-            stored = try bucket.complete(upload, parts: parts, as: record, if: Self.writeCondition(request))
+            stored = try bucket.complete(upload, parts: parts, as: record, if: Self.writeCondition(request, bucket))
         } catch .conditionFailed {
             throw OSSError(409, "FileAlreadyExists", OSSError(.conditionFailed).message, ec: "0042-00000214")
         } catch { throw OSSError(error) }

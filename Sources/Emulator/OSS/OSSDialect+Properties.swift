@@ -36,9 +36,11 @@ extension OSSDialect {
             key: call.key, size: 0, etag: Hex.encode(MD5.of(target)), modified: options.time.now(),
             description: try description(request), crc64: 0, kind: .symlink(target: ByteString(target)))
         let object = try OSSError.storing { () throws(StorageError) in
-            try bucket.put(record, content: try bucket.newContent().finish(), if: Self.writeCondition(request))
+            try bucket.put(
+                record, content: try bucket.newContent().finish(), if: Self.writeCondition(request, bucket))
         }
-        return ServerResponse(status: 200, headers: [Field("ETag", Self.etag(object.record))])
+        return ServerResponse(
+            status: 200, headers: [Field("ETag", Self.etag(object.record))] + Self.versionHeaders(object.record))
     }
 
     func symlink(_ call: OSSCall) throws(OSSError) -> ServerResponse {

@@ -2,19 +2,17 @@ import Basics
 
 /// GET, HEAD and GetObjectMeta.
 extension OSSDialect {
-    /// The object the call names; a version other than the only one does not exist.
+    /// The object the call names, or the version of it.
     func object(_ call: OSSCall) throws(OSSError) -> (Bucket, StoredObject) {
         let bucket = try bucket(call)
-        let version = call.request.parameter("versionId")
-        guard version == nil || version == "null" else { throw OSSError.noSuchVersion }
-        return (bucket, try OSSError.storing { () throws(StorageError) in try bucket.object(call.key) })
+        return (bucket, try object(call.key, version: Self.versionID(call.request), in: bucket))
     }
 
     func readObject(_ call: OSSCall) throws(OSSError) -> ServerResponse {
         let (bucket, named) = try object(call)
         let object = try target(of: named, in: bucket)
         let (record, request) = (object.record, call.request)
-        var headers = try headers(of: object)
+        var headers = try headers(of: object) + Self.versionHeaders(named, in: bucket)
         if object !== named {
             // Through a link: the later time, and its own type.
             let modified = max(named.record.modified, record.modified)
@@ -80,8 +78,10 @@ extension OSSDialect {
 
     /// The cheap part of HEAD, about a link itself.
     func objectMeta(_ call: OSSCall) throws(OSSError) -> ServerResponse {
-        let object = try object(call).1
-        let headers = try briefHeaders(of: object) + [Field("Last-Modified", object.record.modified.httpDate)]
+        let (bucket, object) = try object(call)
+        let headers =
+            try briefHeaders(of: object) + [Field("Last-Modified", object.record.modified.httpDate)]
+            + Self.versionHeaders(object, in: bucket)
         return ServerResponse(status: 200, headers: headers, body: .promised(length: object.record.size))
     }
 }

@@ -6,10 +6,12 @@ extension OSSDialect {
     /// What one request may carry, and what appending may make.
     static let largestPut: Int64 = 5 << 30
 
-    /// `x-oss-forbid-overwrite: true`; there are no other conditions on writes.
-    static func writeCondition(_ request: ServerRequest) -> WriteCondition {
+    /// `x-oss-forbid-overwrite: true`; there are no other conditions on writes. It has no effect in a bucket that has or
+    /// had versioning (OSS API, "PutObject").
+    static func writeCondition(_ request: ServerRequest, _ bucket: Bucket) -> WriteCondition {
         var condition = WriteCondition()
-        condition.mustBeAbsent = request.header("x-oss-forbid-overwrite")?.lowercased() == "true"
+        condition.mustBeAbsent =
+            !bucket.keepsVersions && request.header("x-oss-forbid-overwrite")?.lowercased() == "true"
         return condition
     }
 
@@ -27,7 +29,7 @@ extension OSSDialect {
         let bucket = try bucket(call)
         let hasCallback = try Self.hasCallback(call.request)
         let description = try description(call.request)
-        let condition = Self.writeCondition(call.request)
+        let condition = Self.writeCondition(call.request, bucket)
         try precheck(condition, bucket, call.key)
         let (received, crc64) = try await receive(call, into: bucket)
         let record = ObjectRecord(
@@ -49,7 +51,8 @@ extension OSSDialect {
     func written(_ object: StoredObject) throws(OSSError) -> ServerResponse {
         ServerResponse(
             status: 200,
-            headers: try briefHeaders(of: object) + Self.encryptionHeaders(object.record.description.encryption))
+            headers: try briefHeaders(of: object) + Self.encryptionHeaders(object.record.description.encryption)
+                + Self.versionHeaders(object.record))
     }
 
     func appendObject(_ call: OSSCall) async throws(OSSError) -> ServerResponse {
@@ -111,13 +114,17 @@ extension OSSDialect {
     }
 
     func deleteObject(_ call: OSSCall) throws(OSSError) -> ServerResponse {
-        try remove(call.key, version: call.request.parameter("versionId"), in: try bucket(call))
-        return ServerResponse(status: 204)
+        let removal = try remove(call.key, version: Self.versionID(call.request), in: try bucket(call))
+        return ServerResponse(status: 204, headers: Self.headers(of: removal))
     }
 
-    private func remove(_ key: ByteString, version: String?, in bucket: Bucket) throws(OSSError) {
-        guard version == nil || version == "null" else { throw OSSError.noSuchVersion }
-        do { try bucket.delete(key) } catch { throw OSSError(error) }
+    private func remove(
+        _ key: ByteString, version: String?, in bucket: Bucket
+    ) throws(OSSError) -> Bucket.Removal {
+        try Self.check(version: version, in: bucket)
+        return try OSSError.storing { () throws(StorageError) in
+            try bucket.remove(key, version: version, now: options.time.now())
+        }
     }
 
     func deleteObjects(_ call: OSSCall) async throws(OSSError) -> ServerResponse {
@@ -130,22 +137,24 @@ extension OSSDialect {
         let objects = root.all("Object")
         guard (1...1000).contains(objects.count) else { throw OSSError.malformedXML }
         let isQuiet = root.text("Quiet") == "true"
-        var removed: [(key: ByteString, version: String?)] = []
+        var removed: [(key: ByteString, version: String?, removal: Bucket.Removal)] = []
         for object in objects {
             guard let key = object["Key"]?.text, !key.isEmpty else { throw OSSError.malformedXML }
             let version = object.text("VersionId").flatMap { $0.isEmpty ? nil : $0 }
-            // What is not there, in whatever version, is gone as well.
-            if version == nil || version == "null" { try remove(key, version: version, in: bucket) }
-            removed.append((key, version))
+            // A version that is not there is gone as well.
+            let isThere = version == nil || version == VersionRecord.null || bucket.keepsVersions
+            let removal = isThere ? try remove(key, version: version, in: bucket) : Bucket.Removal()
+            removed.append((key, version, removal))
         }
         // Not even a document.
         guard !isQuiet else { return ServerResponse(status: 200) }
         return xml("DeleteResult") { xml in
             if names.isURL { xml.element("EncodingType", "url") }
-            for (key, version) in removed {
+            for (key, version, removal) in removed {
                 xml.element("Deleted") { xml in
                     xml.element("Key", names.encode(key))
                     if let version { xml.element("VersionId", version) }
+                    xml.outcome(of: removal)
                 }
             }
         }

@@ -11,7 +11,7 @@ struct OSSCall: FamilyCall {
 }
 
 /// Alibaba Cloud OSS as its API reference describes it, over the shared objects: path style and virtual hosts, Signature
-/// Versions 4 and 1, everything a client of an unversioned bucket asks for. Stateless.
+/// Versions 4 and 1, versions included. Stateless.
 struct OSSDialect: FamilyDialect {
     typealias Spelling = OSSSpelling
 
@@ -19,6 +19,7 @@ struct OSSDialect: FamilyDialect {
     let library: ObjectLibrary
     let options: EmulatorOptions
     let authenticator: OSSAuthenticator
+    static let headerPrefix = "x-oss-"
     /// Who owns everything.
     static let ownerID = "1234567890123456"
 
@@ -96,6 +97,7 @@ struct OSSDialect: FamilyDialect {
         case .getBucketACL: accessPolicy(try bucket(call).record.access)
         case .putBucketACL: try setBucketACL(call)
         case .getBucketVersioning: try bucketVersioning(call)
+        case .putBucketVersioning: try setBucketVersioning(call, try await call.payload.collect())
         case .getBucketConfiguration: try bucketConfiguration(call)
         case .listObjects: try listObjects(call)
         case .listObjectsV2: try listObjectsV2(call)

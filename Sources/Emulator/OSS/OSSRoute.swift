@@ -11,6 +11,7 @@ enum OSSOperation: String, Sendable {
     case getBucketACL = "GetBucketAcl"
     case putBucketACL = "PutBucketAcl"
     case getBucketVersioning = "GetBucketVersioning"
+    case putBucketVersioning = "PutBucketVersioning"
     case getBucketCORS = "GetBucketCors"
     case putBucketCORS = "PutBucketCors"
     case deleteBucketCORS = "DeleteBucketCors"
@@ -119,7 +120,8 @@ extension OSSOperation {
         case "PUT":
             if request.has("acl") { return .putBucketACL }
             if request.has("cors") { return .putBucketCORS }
-            return isConfiguration || request.has("versioning") ? .notImplemented : .putBucket
+            if request.has("versioning") { return .putBucketVersioning }
+            return isConfiguration ? .notImplemented : .putBucket
         case "DELETE":
             if request.has("cors") { return .deleteBucketCORS }
             return isConfiguration ? .notImplemented : .deleteBucket

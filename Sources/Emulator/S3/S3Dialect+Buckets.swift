@@ -72,10 +72,7 @@ extension S3Dialect {
             status: 200, headers: [Field("Content-Type", "application/xml")], body: .bytes(writer.bytes))
     }
 
-    func bucketVersioning(_ call: S3Call) throws(S3Error) -> ServerResponse {
-        _ = try bucket(call)
-        return xml("VersioningConfiguration") { _ in }
-    }
+    static var noSuchVersion: S3Error { .noSuchVersion }
 
     static var noCORS: S3Error {
         S3Error(404, "NoSuchCORSConfiguration", "The CORS configuration does not exist")

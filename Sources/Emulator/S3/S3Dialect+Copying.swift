@@ -4,16 +4,16 @@ import Digests
 /// CopyObject and UploadPartCopy.
 extension S3Dialect {
     /// The object a copy reads, with every condition on it checked.
-    func copySource(_ call: S3Call) throws(S3Error) -> (bucket: String, object: StoredObject) {
+    func copySource(_ call: S3Call) throws(S3Error) -> (bucket: Bucket, object: StoredObject, isVersion: Bool) {
         guard let source = CopySource(call.request.header("x-amz-copy-source") ?? "") else {
             throw S3Error.invalidArgument("Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
         }
-        guard source.version == nil || source.version == "null" else {
-            throw S3Error(404, "NoSuchVersion", "The specified version does not exist.")
+        let bucket = try S3Error.storing { () throws(StorageError) in try library.bucket(source.bucket) }
+        if let version = source.version, bucket.version(version, of: source.key)?.isDeleteMarker == true {
+            throw S3Error.invalidRequest(
+                "The source of a copy request may not specifically refer to a delete marker by version id.")
         }
-        let object = try S3Error.storing { () throws(StorageError) in
-            try library.bucket(source.bucket).object(source.key)
-        }
+        let object = try object(source.key, version: source.version, in: bucket)
         try Self.checkCustomerKey(
             object.record, call.request, prefix: "x-amz-copy-source-server-side-encryption-customer-")
         guard
@@ -21,13 +21,13 @@ extension S3Dialect {
                 || ReadConditions(call.request, prefix: "x-amz-copy-source-").check(object.record) == .go
         else { throw S3Error.preconditionFailed }
         try checkAccessible(object.record)
-        return (source.bucket, object)
+        return (bucket, object, source.version != nil)
     }
 
     func copyObject(_ call: S3Call) throws(S3Error) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
         try checkKey(call.key)
-        let (sourceBucket, source) = try copySource(call)
+        let (sourceBucket, source, isVersion) = try copySource(call)
         guard source.record.size <= Self.largestPut else {
             throw S3Error.invalidRequest(
                 "The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
@@ -44,10 +44,10 @@ extension S3Dialect {
         }
         if !replacesTags { description.tags = source.record.description.tags }
         let changesNothing =
-            !replacesMetadata && !request.hasHeader("x-amz-storage-class")
+            !replacesMetadata && !isVersion && !request.hasHeader("x-amz-storage-class")
             && !request.hasHeader("x-amz-server-side-encryption")
             && !request.hasHeader("x-amz-website-redirect-location")
-        if sourceBucket == bucket.name, source.record.key == call.key, changesNothing {
+        if sourceBucket === bucket, source.record.key == call.key, changesNothing {
             throw S3Error.invalidRequest(
                 "This copy request is illegal because it is trying to copy an object to itself without changing the "
                     + "object's metadata, storage class, website redirect location or encryption attributes.")
@@ -60,7 +60,9 @@ extension S3Dialect {
                 xml.element(checksum.algorithm.element, checksum.text)
                 xml.element("ChecksumType", checksum.type)
             }
-        }.adding(Self.encryptionHeaders(description.encryption))
+        }.adding(
+            Self.encryptionHeaders(description.encryption) + Self.versionHeaders(object.record)
+                + Self.sourceHeaders(source, in: sourceBucket))
     }
 
     private func copy(

@@ -106,33 +106,29 @@ extension S3Dialect {
         let (prefix, delimiter) = (request.bytes("prefix") ?? "", request.bytes("delimiter") ?? "")
         let marker = request.bytes("key-marker") ?? ""
         let limit = try limit(request, "max-keys")
-        let page = bucket.list(ListingRequest(prefix: prefix, delimiter: delimiter, after: marker, limit: limit))
+        let page = bucket.listVersions(
+            ListingRequest(prefix: prefix, delimiter: delimiter, after: marker, limit: limit),
+            afterVersion: request.versionMarker)
         return xml("ListVersionsResult") { xml in
             xml.element("Name", bucket.name)
             xml.element("Prefix", names.encode(prefix))
             xml.element("KeyMarker", names.encode(marker))
             xml.element("VersionIdMarker", request.bytes("version-id-marker") ?? "")
-            if let next = page.next {
-                xml.element("NextKeyMarker", names.encode(next))
-                xml.element("NextVersionIdMarker", "null")
-            }
+            xml.nextMarkers(of: page, names)
             xml.element("MaxKeys", limit)
             if !delimiter.isEmpty { xml.element("Delimiter", names.encode(delimiter)) }
             if names.isURL { xml.element("EncodingType", "url") }
-            xml.element("IsTruncated", page.next != nil)
-            for case .entry(_, let object) in page.items {
-                xml.element("Version") { xml in
-                    xml.element("Key", names.encode(object.record.key))
-                    xml.element("VersionId", "null")
-                    xml.element("IsLatest", true)
-                    xml.element("LastModified", object.record.modified.documentTime)
-                    xml.element("ETag", "\"\(object.record.etag)\"")
-                    xml.element("Size", object.record.size)
-                    xml.element("StorageClass", storageClassName(object.record))
-                    Self.owner(&xml)
-                }
+            xml.element("IsTruncated", page.listing.next != nil)
+            Self.write(page, names, &xml) { object, xml in
+                xml.element("LastModified", object.record.modified.documentTime)
+                xml.element("ETag", "\"\(object.record.etag)\"")
+                xml.element("Size", object.record.size)
+                xml.element("StorageClass", storageClassName(object.record))
+                Self.owner(&xml)
+            } owner: {
+                Self.owner(&$0)
             }
-            xml.commonPrefixes(of: page, names)
+            xml.commonPrefixes(of: page.listing, names)
         }
     }
 

@@ -187,6 +187,6 @@ extension S3Dialect {
                 xml.element(checksum.algorithm.element, checksum.text)
                 xml.element("ChecksumType", checksum.type)
             }
-        }.adding(Self.encryptionHeaders(record.description.encryption))
+        }.adding(Self.encryptionHeaders(record.description.encryption) + Self.versionHeaders(record))
     }
 }

@@ -2,27 +2,17 @@ import Basics
 
 /// GET, HEAD and what else tells about an object.
 extension S3Dialect {
-    /// The object the call names; a version other than the only one does not exist.
+    /// The object the call names, or the version of it.
     func object(_ call: S3Call) throws(S3Error) -> (Bucket, StoredObject) {
         let bucket = try bucket(call)
-        let version = call.request.parameter("versionId")
-        do {
-            let object = try bucket.object(call.key)
-            guard version == nil || version == "null" else { throw StorageError.noSuchKey }
-            return (bucket, object)
-        } catch {
-            guard version == nil || version == "null" else {
-                throw S3Error(404, "NoSuchVersion", "The specified version does not exist.")
-            }
-            throw S3Error(.noSuchKey)
-        }
+        return (bucket, try object(call.key, version: Self.versionID(call.request), in: bucket))
     }
 
     func readObject(_ call: S3Call) throws(S3Error) -> ServerResponse {
-        let (_, object) = try object(call)
+        let (bucket, object) = try object(call)
         let (record, request) = (object.record, call.request)
         try Self.checkCustomerKey(record, request)
-        var headers = headers(of: record)
+        var headers = headers(of: record) + Self.versionHeaders(object, in: bucket)
         switch ReadConditions(request).check(record) {
         case .go: break
         case .failed: throw S3Error.preconditionFailed

@@ -82,25 +82,25 @@ extension S3Dialect {
             headers.append(Field(checksum.algorithm.header, checksum.text))
             headers.append(Field("x-amz-checksum-type", checksum.type))
         }
-        return ServerResponse(status: 200, headers: headers)
+        return ServerResponse(status: 200, headers: headers + Self.versionHeaders(record))
     }
 
     func deleteObject(_ call: S3Call) throws(S3Error) -> ServerResponse {
-        let bucket = try bucket(call)
-        try remove(
-            call.key, version: call.request.parameter("versionId"), etag: call.request.header("if-match"), in: bucket)
-        return ServerResponse(status: 204)
+        let removal = try remove(
+            call.key, version: Self.versionID(call.request), etag: call.request.header("if-match"),
+            in: try bucket(call))
+        return ServerResponse(status: 204, headers: Self.headers(of: removal))
     }
 
-    private func remove(_ key: ByteString, version: String?, etag: String?, in bucket: Bucket) throws(S3Error) {
-        guard version == nil || version == "null" else {
-            throw S3Error(404, "NoSuchVersion", "The specified version does not exist.")
-        }
+    private func remove(
+        _ key: ByteString, version: String?, etag: String?, in bucket: Bucket
+    ) throws(S3Error) -> Bucket.Removal {
+        try Self.check(version: version, in: bucket)
         var condition = WriteCondition()
         if !Departures.current.ignoresConditions { condition.etags = etag.map(ReadConditions.tags) }
-        do { try bucket.delete(key, if: condition) } catch .noSuchKey { throw S3Error.preconditionFailed } catch {
-            throw S3Error(error)
-        }
+        do {
+            return try bucket.remove(key, version: version, now: options.time.now(), if: condition)
+        } catch .noSuchKey { throw S3Error.preconditionFailed } catch { throw S3Error(error) }
     }
 
     func deleteObjects(_ call: S3Call) async throws(S3Error) -> ServerResponse {
@@ -121,20 +121,21 @@ extension S3Dialect {
         let objects = root.all("Object")
         guard (1...1000).contains(objects.count) else { throw S3Error.malformedXML }
         let isQuiet = root.text("Quiet") == "true"
-        var results: [(key: ByteString, version: String?, error: S3Error?)] = []
+        var results: [(key: ByteString, version: String?, removal: Bucket.Removal, error: S3Error?)] = []
         for object in objects {
             guard let key = object["Key"]?.text else { throw S3Error.malformedXML }
             let version = object.text("VersionId")
             do {
-                try remove(key, version: version, etag: object.text("ETag"), in: bucket)
-                results.append((key, version, nil))
-            } catch { results.append((key, version, error)) }
+                let removal = try remove(key, version: version, etag: object.text("ETag"), in: bucket)
+                results.append((key, version, removal, nil))
+            } catch { results.append((key, version, Bucket.Removal(), error)) }
         }
         return xml("DeleteResult") { xml in
-            for (key, version, error) in results where error != nil || !isQuiet {
+            for (key, version, removal, error) in results where error != nil || !isQuiet {
                 xml.element(error == nil ? "Deleted" : "Error") { xml in
                     xml.element("Key", key)
                     if let version { xml.element("VersionId", version) }
+                    xml.outcome(of: removal)
                     if let error {
                         xml.element("Code", error.code)
                         xml.element("Message", error.message)

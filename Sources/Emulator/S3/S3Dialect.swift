@@ -13,7 +13,7 @@ struct S3Call: FamilyCall {
 }
 
 /// Amazon S3 as its API reference describes it, over the shared objects: path style and virtual hosts, Signature
-/// Versions 4 and 2, everything a client without versioning asks for.
+/// Versions 4 and 2, versions included.
 ///
 /// Stateless but for the uploads completed lately, which may be completed again; those are behind a mutex, a leaf.
 struct S3Dialect: FamilyDialect {
@@ -26,6 +26,7 @@ struct S3Dialect: FamilyDialect {
     let completions = RecentCompletions()
     /// Who owns everything: what AWS calls the canonical user id, and its account.
     static let ownerID = Hex.encode(SHA256.of("pailstore"))
+    static let headerPrefix = "x-amz-"
     static let account = "000000000000"
     static let namespace = "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\""
     /// Most bytes of a document a client may send.
@@ -93,6 +94,8 @@ struct S3Dialect: FamilyDialect {
         case .headBucket: try headBucket(call)
         case .getBucketLocation: try bucketLocation(call)
         case .getBucketVersioning: try bucketVersioning(call)
+        case .putBucketVersioning:
+            try setBucketVersioning(call, try await call.payload.collect(limit: Self.largestDocument))
         case .getBucketConfiguration: try bucketConfiguration(call)
         case .getBucketACL: try bucketACL(call)
         case .putBucketACL: try await setBucketACL(call)

@@ -63,6 +63,8 @@ extension S3Error {
         S3Error(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold.")
     }
 
+    static var noSuchVersion: S3Error { S3Error(404, "NoSuchVersion", "The specified version does not exist.") }
+
     static func invalidArgument(_ message: String) -> S3Error { S3Error(400, "InvalidArgument", message) }
     static func invalidRequest(_ message: String) -> S3Error { S3Error(400, "InvalidRequest", message) }
 }

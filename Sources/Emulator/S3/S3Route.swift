@@ -8,6 +8,7 @@ enum S3Operation: String, Sendable {
     case headBucket = "HeadBucket"
     case getBucketLocation = "GetBucketLocation"
     case getBucketVersioning = "GetBucketVersioning"
+    case putBucketVersioning = "PutBucketVersioning"
     case getBucketACL = "GetBucketAcl"
     case putBucketACL = "PutBucketAcl"
     case listObjects = "ListObjects"
@@ -95,7 +96,8 @@ extension S3Operation {
         case "PUT":
             if request.has("acl") { return .putBucketACL }
             if request.has("cors") { return .putBucketCORS }
-            return isConfiguration || request.has("versioning") ? .notImplemented : .createBucket
+            if request.has("versioning") { return .putBucketVersioning }
+            return isConfiguration ? .notImplemented : .createBucket
         case "DELETE":
             if request.has("cors") { return .deleteBucketCORS }
             return isConfiguration ? .notImplemented : .deleteBucket

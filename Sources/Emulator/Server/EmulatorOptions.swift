@@ -75,6 +75,8 @@ package struct EmulatorOptions: Sendable {
     package var region = "us-east-1"
     /// Buckets to make unless they are there.
     package var buckets: [String] = []
+    /// Whether versioning is enabled in those that are made.
+    package var keepsVersions = false
     /// Host names whose first labels are a bucket, besides Amazon's.
     package var domains = ["localhost"]
     package var requestLog: String?

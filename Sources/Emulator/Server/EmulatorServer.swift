@@ -94,6 +94,7 @@ package final class EmulatorServer: Sendable {
             library = try ObjectLibrary(directory: directory, sync: options.sync, report: options.report)
             for name in options.buckets where !library.hasBucket(name) {
                 try library.createBucket(name, region: options.region, now: options.time.now())
+                if options.keepsVersions { try library.bucket(name).setVersioning(.enabled) }
             }
             log = try options.requestLog.map { (path) throws(StorageError) in try RequestLog(path: path) }
         } catch { throw .storage(error) }

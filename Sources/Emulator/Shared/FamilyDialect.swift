@@ -23,6 +23,10 @@ protocol FamilyDialect: Dialect {
     static var noCORS: AnswerError<Spelling> { get }
     /// Tags that may be set.
     static func checked(tags: [Field]) throws(AnswerError<Spelling>) -> [Field]
+    /// The prefix of the provider's headers: `x-amz-`.
+    static var headerPrefix: String { get }
+    /// A version that the key does not have.
+    static var noSuchVersion: AnswerError<Spelling> { get }
     func xml(_ root: String, _ children: (inout XMLWriter) -> Void) -> ServerResponse
     /// The object a call names, with its bucket.
     func object(_ call: Call) throws(AnswerError<Spelling>) -> (Bucket, StoredObject)
@@ -89,8 +93,11 @@ extension FamilyDialect {
                 _ = try bucket.update(current, change)
                 return
             } catch .conditionFailed {
-                let key = current.record.key
-                current = try Failure.storing { () throws(StorageError) in try bucket.object(key) }
+                let named = current
+                current = try Failure.storing { () throws(StorageError) in
+                    guard let found = bucket.version(named.versionID, of: named.record.key) else { throw .noSuchKey }
+                    return found
+                }
             } catch { throw Failure(error) }
         }
     }

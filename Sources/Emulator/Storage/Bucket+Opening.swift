@@ -18,6 +18,7 @@ extension Bucket {
         writer.line("region", record.region)
         writer.line(grants: record.access)
         writer.line(cors: record.cors)
+        if let versioning = record.versioning { writer.line("versioning", versioning.rawValue) }
         for property in record.properties { writer.line("property", property.name, property.value) }
         let temporary = "\(directory)/\(temporaryPrefix)\(RandomID.hex())"
         try Disk.write(writer.finish(), to: temporary, sync: sync)
@@ -44,13 +45,12 @@ extension Bucket {
         var state = State(record: try readRecord(name, in: directory))
         let contentDirectory = "\(directory)/content"
         var loading = Loading(directory: directory)
-        try loading.readObjects()
+        try loading.readObjects(keepsVersions: state.record.versioning != nil)
         state.sequence = loading.sequence
-        state.objects = SortedIndex(
-            ascending: loading.objects.map { sequence, record in
+        state.load(
+            loading.objects.map { sequence, record in
                 let content = Content(record.segments, in: contentDirectory, kept: true)
-                return .init(
-                    key: record.key, value: StoredObject(record: record, content: content, sequence: sequence))
+                return StoredObject(record: record, content: content, sequence: sequence)
             })
         for upload in try loading.readUploads() {
             state.sequence = max(state.sequence, upload.place.sequence)
@@ -75,17 +75,20 @@ extension Bucket {
         var access = AccessControl()
         var cors: [CORSRule] = []
         var properties: [Field] = []
+        var versioning: Versioning?
         for line in reader.lines {
             switch line.text(0) {
             case "created": created = line.time ?? created
             case "region": region = line.text(1)
             case "grant": if let grant = line.grant { access.grants.append(grant) }
             case "property": properties.append(Field(line.text(1), line.text(2)))
+            case "versioning": versioning = Versioning(rawValue: line.text(1))
             default: cors.take(line)
             }
         }
         return BucketRecord(
-            name: name, created: created, region: region, access: access, cors: cors, properties: properties)
+            name: name, created: created, region: region, access: access, cors: cors, properties: properties,
+            versioning: versioning)
     }
 }
 
@@ -100,9 +103,11 @@ private struct Loading {
 
     init(directory: String) { self.directory = directory }
 
-    mutating func readObjects() throws(StorageError) {
+    /// Reads the newest record of each key, or, of a bucket that `keepsVersions`, of each version.
+    mutating func readObjects(keepsVersions: Bool) throws(StorageError) {
         let path = "\(directory)/objects"
         var newest: [Substring: (sequence: UInt64, name: String)] = [:]
+        var all: [(sequence: UInt64, name: String)] = []
         var stale: [String] = []
         for name in try Disk.names(in: path) {
             let halves = name.split(separator: "-", omittingEmptySubsequences: false)
@@ -113,6 +118,10 @@ private struct Loading {
                 continue
             }
             sequence = max(sequence, number)
+            guard !keepsVersions else {
+                all.append((number, name))
+                continue
+            }
             guard let known = newest[halves[0]] else {
                 newest[halves[0]] = (number, name)
                 continue
@@ -121,16 +130,38 @@ private struct Loading {
             if known.sequence < number { newest[halves[0]] = (number, name) }
         }
         for name in stale { Disk.unlink("\(path)/\(name)") }
-        objects.reserveCapacity(newest.count)
-        for (number, name) in newest.values {
+        let wanted = keepsVersions ? all : Array(newest.values)
+        objects.reserveCapacity(wanted.count)
+        for (number, name) in wanted {
             guard let record = ObjectRecord(text: try Disk.read("\(path)/\(name)")) else {
                 damaged.append("\(path)/\(name)")
                 continue
             }
-            for segment in record.segments { named.insert(segment.file) }
             objects.append((number, record))
         }
-        objects.sort { $0.record.key < $1.record.key }
+        objects.sort { ($0.record.key, $0.sequence) < ($1.record.key, $1.sequence) }
+        if keepsVersions { dropReplacedVersions(in: path) }
+        for object in objects {
+            for segment in object.record.segments { named.insert(segment.file) }
+        }
+    }
+
+    /// Of two records of one version the process died before it removed the older.
+    private mutating func dropReplacedVersions(in path: String) {
+        struct Version: Hashable {
+            let key: ByteString
+            let id: String
+        }
+        var seen: Set<Version> = []
+        var kept: [(sequence: UInt64, record: ObjectRecord)] = []
+        for (number, record) in objects.reversed() {
+            if seen.insert(Version(key: record.key, id: record.version?.id ?? VersionRecord.null)).inserted {
+                kept.append((number, record))
+            } else {
+                Disk.unlink("\(path)/\(Bucket.recordName(of: record.key, number))")
+            }
+        }
+        objects = kept.reversed()
     }
 
     mutating func readUploads() throws(StorageError) -> [Upload] {

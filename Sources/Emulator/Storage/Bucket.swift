@@ -2,7 +2,7 @@ package import Basics
 import Digests
 import Synchronization
 
-/// An object as it is now: its record, which never changes, and its bytes.
+/// An object, or one version of it, as it is now: its record, which never changes, and its bytes.
 package final class StoredObject: Sendable {
     package let record: ObjectRecord
     package let content: Content
@@ -14,6 +14,12 @@ package final class StoredObject: Sendable {
         (self.record, self.content, self.sequence) = (record, content, sequence)
         fileName = Bucket.recordName(of: record.key, sequence)
     }
+
+    /// The ID of this version of the key; `null` in a bucket that never kept versions.
+    package var versionID: String { record.version?.id ?? VersionRecord.null }
+    package var isDeleteMarker: Bool { record.version?.isDeleteMarker ?? false }
+    /// Sorts the versions of a key by age.
+    var order: UInt64 { record.version?.order ?? sequence }
 
     /// CRC-64/ECMA of the object's bytes; reads them all the first time when no dialect computed it before.
     package func crc64() throws(StorageError) -> UInt64 {
@@ -59,6 +65,8 @@ package struct BucketRecord: Hashable, Sendable {
     package var cors: [CORSRule] = []
     /// What only one dialect knows of; every name starts with the dialect's.
     package var properties: [Field] = []
+    /// nil until versioning is enabled for the first time.
+    package var versioning: Versioning?
 }
 
 /// One bucket: objects and uploads on disk, and their index in memory.
@@ -71,10 +79,15 @@ package struct BucketRecord: Hashable, Sendable {
 /// index under the lock, where conditions are decided and the sequence number is given, and then renames the record to
 /// its final name. So no I/O happens under the lock, racing writers end on disk as they did in memory, and a crash
 /// leaves either the old object or the new one. What a dead process left unnamed is removed at the next opening.
+///
+/// A bucket that keeps versions has a record for each version and each delete marker (see `Bucket+Versions.swift`).
 package final class Bucket: Sendable {
     struct State {
         var record: BucketRecord
+        /// What GET of a key without a version reads.
         var objects = SortedIndex<ByteString, StoredObject>()
+        /// Every other version of a key and its delete markers, oldest first. Empty unless the bucket keeps versions.
+        var histories = SortedIndex<ByteString, [StoredObject]>()
         var uploads = SortedIndex<UploadPlace, Upload>()
         var sequence: UInt64 = 0
         /// When keys that uploads are in progress of were last removed.
@@ -130,7 +143,7 @@ package final class Bucket: Sendable {
         }
     }
 
-    private func change(_ change: (inout BucketRecord) -> Void) throws(StorageError) {
+    func change(_ change: (inout BucketRecord) -> Void) throws(StorageError) {
         let record = state.withLock { state in
             change(&state.record)
             return state.record
@@ -173,7 +186,7 @@ package final class Bucket: Sendable {
     ) throws(StorageError) -> StoredObject {
         var record = object.record
         change(&record)
-        return try commit(record, content: object.content) { current throws(StorageError) in
+        return try commit(record, content: object.content, inPlaceOf: object) { current throws(StorageError) in
             guard let current else { throw .noSuchKey }
             guard current.content === object.content else { throw .conditionFailed }
         }
@@ -191,17 +204,22 @@ package final class Bucket: Sendable {
         tail.keep()
         var record = record
         record.segments = joined.segments
-        return try commit(record, content: joined) { current throws(StorageError) in
+        return try commit(record, content: joined, inPlaceOf: object) { current throws(StorageError) in
             guard current === object else { throw .conditionFailed }
         }
     }
 
     /// Makes `content`, the bytes of `source` under names of their own, the object that `record` describes, and removes
-    /// `source` at the same moment.
+    /// `source` at the same moment; in a bucket that keeps versions, right after it, with a delete marker.
     package func move(
         _ source: StoredObject, to record: ObjectRecord, content: Content, if condition: WriteCondition
     ) throws(StorageError) -> StoredObject {
         precondition(source.record.key != record.key, "a move onto itself")
+        if keepsVersions {
+            let moved = try put(record, content: content, if: condition)
+            try delete(source.record.key, now: record.modified)
+            return moved
+        }
         var record = record
         record.segments = content.segments
         return try commit(record, content: content, removing: source) { current throws(StorageError) in
@@ -209,11 +227,13 @@ package final class Bucket: Sendable {
         }
     }
 
-    /// Removes the object; one that is not there is only an error to a condition.
+    /// Removes the object and returns it; one that is not there is only an error to a condition. In a bucket that keeps
+    /// versions it becomes one that is not the latest.
     @discardableResult
     package func delete(
-        _ key: ByteString, if condition: WriteCondition = WriteCondition()
+        _ key: ByteString, now: Timestamp, if condition: WriteCondition = WriteCondition()
     ) throws(StorageError) -> StoredObject? {
+        if keepsVersions { return try mark(key, now: now, if: condition).former }
         let removed = try state.withLock { (state) throws(StorageError) in
             try condition.check(state.objects[key])
             let removed = state.objects.remove(key)
@@ -227,18 +247,23 @@ package final class Bucket: Sendable {
         return removed
     }
 
-    private func commit(
+    /// Makes `record` the latest version of its key, or the one `inPlaceOf` which it is written; `check` gets the object
+    /// that it replaces.
+    func commit(
         _ record: ObjectRecord, content: Content, removing source: StoredObject? = nil, begun: UInt64? = nil,
-        check: (StoredObject?) throws(StorageError) -> Void
+        inPlaceOf former: StoredObject? = nil, check: (StoredObject?) throws(StorageError) -> Void
     ) throws(StorageError) -> StoredObject {
+        var record = record
+        record.version = newVersion(record, inPlaceOf: former)
         let temporary = "\(objectsDirectory)/\(Bucket.temporaryPrefix)\(RandomID.hex())"
         try Disk.write(record.text, to: temporary, sync: sync)
         let object: StoredObject
-        let old: StoredObject?
+        let old: [StoredObject]
         do {
             (object, old) = try state.withLock { (state) throws(StorageError) in
                 guard !state.isDeleted else { throw .noSuchBucket }
-                try check(state.objects[record.key])
+                let replaced = former.flatMap { state.version($0.versionID, of: record.key) }
+                try check(former == nil ? state.objects[record.key] : replaced)
                 let changed = max(state.objects[record.key]?.sequence ?? 0, state.removals[record.key] ?? 0)
                 if let begun, changed > begun { throw .overtaken }
                 if let source {
@@ -248,7 +273,7 @@ package final class Bucket: Sendable {
                 }
                 state.sequence += 1
                 let object = StoredObject(record: record, content: content, sequence: state.sequence)
-                return (object, state.objects.replace(record.key, with: object))
+                return (object, state.place(object, inPlaceOf: replaced))
             }
         } catch {
             Disk.unlink(temporary)
@@ -257,20 +282,20 @@ package final class Bucket: Sendable {
         content.keep()
         try Disk.rename(temporary, to: "\(objectsDirectory)/\(object.fileName)")
         if sync { try Disk.syncDirectory(objectsDirectory) }
-        for former in [old, source].compactMap(\.self) {
+        for former in old + [source].compactMap(\.self) {
             Disk.unlink("\(objectsDirectory)/\(former.fileName)")
             if former.content !== content { former.content.discard() }
         }
         // Whoever replaced or removed this object meanwhile could not yet remove a record of this name.
-        let isCurrent = state.withLock { $0.objects[record.key] === object }
-        if !isCurrent { Disk.unlink("\(objectsDirectory)/\(object.fileName)") }
+        let isHeld = state.withLock { $0.version(object.versionID, of: record.key) === object }
+        if !isHeld { Disk.unlink("\(objectsDirectory)/\(object.fileName)") }
         return object
     }
 
     /// Marks the bucket as gone if nothing is in it.
     func close() throws(StorageError) {
         try state.withLock { (state) throws(StorageError) in
-            guard state.objects.isEmpty else { throw .bucketNotEmpty }
+            guard state.objects.isEmpty, state.histories.isEmpty else { throw .bucketNotEmpty }
             state.isDeleted = true
         }
     }

@@ -146,6 +146,19 @@ package enum ObjectKind: Hashable, Sendable {
     case symlink(target: ByteString)
 }
 
+/// Which version of its key a record is. Records of buckets that never kept versions have none; their version ID is
+/// `null`.
+package struct VersionRecord: Hashable, Sendable {
+    /// The ID of the one version that a bucket without versioning, or with suspended versioning, keeps of a key.
+    package static let null = "null"
+
+    package let id: String
+    /// Sorts the versions of a key by age; nil while that is the sequence number of the record.
+    var order: UInt64?
+    /// The version says that the key was deleted.
+    var isDeleteMarker = false
+}
+
 /// Everything known of one object; the unit that is written to disk, whole.
 package struct ObjectRecord: Hashable, Sendable {
     package let key: ByteString
@@ -163,6 +176,7 @@ package struct ObjectRecord: Hashable, Sendable {
     package var parts: [PartRecord] = []
     package var segments: [ContentSegment]
     package var restoration: Restoration?
+    var version: VersionRecord?
 
     package init(
         key: ByteString, size: Int64, etag: String, modified: Timestamp, description: ObjectDescription,

@@ -233,6 +233,11 @@ extension ObjectRecord {
         kind.write(&writer)
         if let checksum { writer.checksum(checksum) }
         if let crc64 { writer.line("crc64", String(crc64)) }
+        if let version {
+            writer.line(
+                "version", version.id, version.order.map(String.init) ?? "",
+                version.isDeleteMarker ? "delete-marker" : "")
+        }
         if let restoration {
             writer.time("restore-ready", restoration.ready)
             if let expires = restoration.expires { writer.time("restore-expires", expires) }
@@ -264,6 +269,7 @@ extension ObjectRecord {
         var description = ObjectDescription()
         var (checksum, crc64, restoration): (StoredChecksum?, UInt64?, Restoration?)
         var kind = ObjectKind.normal
+        var version: VersionRecord?
         var segments: [ContentSegment] = []
         let partsStart = reader.lines.firstIndex { $0.text(0) == "part" } ?? reader.lines.count
         for line in reader.lines[..<partsStart] {
@@ -276,6 +282,9 @@ extension ObjectRecord {
             case "symlink": kind = .symlink(target: line.words.count > 1 ? line.words[1] : "")
             case "checksum": checksum = line.checksum
             case "crc64": crc64 = UInt64(line.text(1))
+            case "version":
+                version = VersionRecord(
+                    id: line.text(1), order: UInt64(line.text(2)), isDeleteMarker: line.text(3) == "delete-marker")
             case "restore-ready": restoration = line.time.map { Restoration(ready: $0) }
             case "restore-expires": restoration?.expires = line.time
             case "restore-ordered": restoration?.order = line.time.map { .init(tier: "", date: $0) }
@@ -291,5 +300,6 @@ extension ObjectRecord {
             key: key, size: size, etag: etag, modified: modified, description: description, checksum: checksum,
             crc64: crc64, kind: kind, parts: PartRecord.read(reader.lines[partsStart...]), segments: segments,
             restoration: restoration)
+        self.version = version
     }
 }
