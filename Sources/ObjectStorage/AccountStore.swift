@@ -113,7 +113,8 @@ package final class AccountStore: ObjectStore {
         }
         let isElsewhere = place.bucket != Place(key.bytes)?.bucket
         return CopySource(
-            ObjectKey(place.rest), in: isElsewhere ? try await bucket(place.bucket) : nil, ifMatch: source.ifMatch)
+            ObjectKey(place.rest), in: isElsewhere ? try await bucket(place.bucket) : nil, ifMatch: source.ifMatch,
+            version: source.version)
     }
 }
 

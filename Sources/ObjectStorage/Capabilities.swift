@@ -64,6 +64,8 @@ package struct Capabilities: Sendable, Hashable {
     package var usage = false
     /// The bucket itself has metadata and a list of who may read it.
     package var bucketProperties = false
+    /// Buckets can keep the versions of their objects.
+    package var versions = false
     /// The first component of every key is a bucket: nothing else can be made or removed at that level, or copied from one bucket
     /// to another.
     package var bucketsInKeys = false

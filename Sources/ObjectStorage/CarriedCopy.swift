@@ -14,6 +14,8 @@ package struct CarriedCopy {
     private let reader: any ObjectStore
     private let source: ObjectKey
     private let version: ObjectVersion
+    /// Of a source that is not the latest version.
+    private let versionID: String?
     /// The object to be made.
     private var request: PutRequest
 
@@ -22,12 +24,13 @@ package struct CarriedCopy {
         (self.store, reader) = (store, source.reader(for: store))
         (self.source, self.version, self.request) = (source.key, version, request)
         self.request.size = version.size
+        versionID = source.version
     }
 
     /// `put` and `create` are the caller's own: they add properties of the copy other than bytes and metadata.
     package func make(put: Putting, create: Creating) async throws(ObjectStoreError) -> PutAnswer {
         if version.size <= Self.pieceLength {
-            let bytes = try await Self.bytes(0..<version.size, of: source, version.etag, in: reader)
+            let bytes = try await Self.bytes(0..<version.size, of: source, version.etag, version: versionID, in: reader)
             return try await put(request, MemorySource(bytes))
         }
         let upload: UploadID
@@ -43,7 +46,7 @@ package struct CarriedCopy {
             while start < version.size {
                 let range = start..<min(start + step, version.size)
                 start = range.upperBound
-                let bytes = try await Self.bytes(range, of: source, version.etag, in: reader)
+                let bytes = try await Self.bytes(range, of: source, version.etag, version: versionID, in: reader)
                 let part = PartRequest(request.key, upload, number: parts.count + 1)
                 parts.append(try await store.uploadPart(part, body: MemorySource(bytes)))
             }
@@ -76,7 +79,7 @@ package struct CarriedCopy {
         var start: Int64 = 0
         while start < version.size {
             let range = start..<min(start + Self.pieceLength, version.size)
-            let bytes = try await Self.bytes(range, of: source, version.etag, in: reader)
+            let bytes = try await Self.bytes(range, of: source, version.etag, version: versionID, in: reader)
             do { try file.write(bytes, at: start) } catch { throw failed(error) }
             start = range.upperBound
         }
@@ -93,7 +96,9 @@ package struct CarriedCopy {
     ) async throws(ObjectStoreError) -> UploadedPart {
         let isShort = range.length <= 4 * pieceLength
         let readable = isShort ? range : range.lowerBound..<range.lowerBound + 1
-        let bytes = try await bytes(readable, of: source.key, source.ifMatch, in: source.reader(for: store))
+        let bytes = try await bytes(
+            readable, of: source.key, source.ifMatch, version: source.version,
+            in: source.reader(for: store))
         learn()
         guard isShort else {
             var refusal = refusal
@@ -103,13 +108,13 @@ package struct CarriedCopy {
         return try await store.uploadPart(part, body: MemorySource(bytes))
     }
 
-    /// The bytes of a range of the version with this ETag.
+    /// The bytes of a range of the object with this ETag, of the version with the ID where one is given.
     package static func bytes(
-        _ range: ByteRange, of key: ObjectKey, _ etag: ETag?, in store: any ObjectStore
+        _ range: ByteRange, of key: ObjectKey, _ etag: ETag?, version: String? = nil, in store: any ObjectStore
     ) async throws(ObjectStoreError) -> [UInt8] {
         guard !range.isEmpty else { return [] }
         let sink = Sink()
-        let request = GetRequest(key, range: range, condition: etag.map { .ifMatch($0) })
+        let request = GetRequest(key, range: range, condition: etag.map { .ifMatch($0) }, version: version)
         let answer = try await store.get(request, into: sink)
         guard answer.range == range else {
             throw ObjectStoreError(

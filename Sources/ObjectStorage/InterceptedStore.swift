@@ -23,9 +23,8 @@ package struct RequestContext: Sendable {
         case .put, .uploadPart: .send
         case .list, .head, .copy, .delete, .deleteMany, .createUpload, .uploadPartCopy, .listParts, .listUploads,
             .completeUpload, .abortUpload, .updateMetadata, .presign, .checkAccess, .accessControl, .setAccessControl,
-            .tags, .setTags, .setStorageClass, .restore, .move, .putSymlink, .symlinkTarget, .usage, .changeBucket,
-            .preflight,
-            .listBuckets:
+            .tags, .setTags, .setStorageClass, .restore, .move, .putSymlink, .symlinkTarget, .usage, .preflight,
+            .changeBucket, .listBuckets, .versions, .deleteVersion:
             nil
         }
     }

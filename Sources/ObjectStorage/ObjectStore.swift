@@ -6,7 +6,7 @@ package import Basics
 /// `ObjectStoreError` that keeps operation, key, provider code and request ID. All calls may run at once, are cancelled
 /// with their task, and run on the caller's executor. What a store cannot do it says in `capabilities`; calling it anyway
 /// throws `.notSupported` without a request.
-package protocol ObjectStore: ObjectPropertyStore {
+package protocol ObjectStore: ObjectPropertyStore, ObjectVersionStore {
     var capabilities: Capabilities { get }
 
     /// One page.
@@ -99,9 +99,13 @@ package struct GetRequest: Sendable, Hashable {
     /// nil fetches the whole object.
     package var range: ByteRange?
     package var condition: ReadCondition?
+    /// The ID of the version to read; nil reads the latest.
+    package var version: String?
 
-    package init(_ key: ObjectKey, range: ByteRange? = nil, condition: ReadCondition? = nil) {
-        (self.key, self.range, self.condition) = (key, range, condition)
+    package init(
+        _ key: ObjectKey, range: ByteRange? = nil, condition: ReadCondition? = nil, version: String? = nil
+    ) {
+        (self.key, self.range, self.condition, self.version) = (key, range, condition, version)
     }
 }
 
@@ -157,9 +161,13 @@ package struct CopySource: Sendable, Hashable {
     package var bucket: OtherBucket?
     /// The version to copy; if the key has another one, `.preconditionFailed`.
     package var ifMatch: ETag?
+    /// The ID of the version to copy; nil copies the latest.
+    package var version: String?
 
-    package init(_ key: ObjectKey, in bucket: OtherBucket? = nil, ifMatch: ETag? = nil) {
-        (self.key, self.bucket, self.ifMatch) = (key, bucket, ifMatch)
+    package init(
+        _ key: ObjectKey, in bucket: OtherBucket? = nil, ifMatch: ETag? = nil, version: String? = nil
+    ) {
+        (self.key, self.bucket, self.ifMatch, self.version) = (key, bucket, ifMatch, version)
     }
 
     /// The store that reads the source; `store` gets the copy.

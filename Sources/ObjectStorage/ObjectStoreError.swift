@@ -41,6 +41,7 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         case updateMetadata, presign, checkAccess
         case accessControl, setAccessControl, tags, setTags, setStorageClass, restore, move, putSymlink, symlinkTarget
         case usage, changeBucket, preflight, listBuckets
+        case versions, deleteVersion
     }
 
     /// The cause, as far as callers act on it.
@@ -102,6 +103,9 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
 
     /// Whether the upload is completed and its version unknown: a retry gets the same answer.
     package var isOfUntoldVersion: Bool { operation == .completeUpload && code == Self.untoldVersion }
+
+    /// The code of a read of a version that is a delete marker.
+    package static let deleteMarker = "DeleteMarker"
 
     /// The code of an answer that breaks the protocol and was not cut off: a retry would get the same.
     package static let unusableAnswer = "UnusableAnswer"

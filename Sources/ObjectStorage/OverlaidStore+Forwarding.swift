@@ -77,3 +77,27 @@ extension OverlaidStore {
         try await base.crossOriginRules(for: key)
     }
 }
+
+/// Versions: reads are passed on; a change of the latest version is recorded like other writes.
+extension OverlaidStore {
+    package func versioning() async throws(ObjectStoreError) -> Versioning { try await base.versioning() }
+
+    package func versions(_ request: VersionsRequest) async throws(ObjectStoreError) -> VersionsPage {
+        try await base.versions(request)
+    }
+
+    package func head(_ key: ObjectKey, version: String) async throws(ObjectStoreError) -> ObjectInfo {
+        try await base.head(key, version: version)
+    }
+
+    package func delete(_ key: ObjectKey, version: String) async throws(ObjectStoreError) {
+        // Which version is the latest then is not known: the next listing reads the object with HEAD.
+        defer { distrust(key.bytes) }
+        try await base.delete(key, version: version)
+    }
+
+    package func restoreVersion(_ key: ObjectKey, _ version: String) async throws(ObjectStoreError) -> PutAnswer {
+        defer { distrust(key.bytes) }
+        return try await base.restoreVersion(key, version)
+    }
+}

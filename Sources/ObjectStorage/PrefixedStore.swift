@@ -24,7 +24,8 @@ package struct PrefixedStore: ObjectStore {
 
     private func down(_ key: ObjectKey) -> ObjectKey { ObjectKey(prefix + key.bytes) }
     private func down(_ source: CopySource) -> CopySource {
-        source.bucket == nil ? CopySource(down(source.key), ifMatch: source.ifMatch) : source
+        source.bucket == nil
+            ? CopySource(down(source.key), ifMatch: source.ifMatch, version: source.version) : source
     }
 
     private func down(_ part: PartRequest) -> PartRequest {
@@ -210,5 +211,36 @@ extension PrefixedStore {
 
     package func crossOriginRules(for key: ObjectKey) async throws(ObjectStoreError) -> [CrossOriginRule] {
         try await base.crossOriginRules(for: down(key))
+    }
+}
+
+extension PrefixedStore {
+    package func versioning() async throws(ObjectStoreError) -> Versioning { try await base.versioning() }
+
+    package func versions(_ request: VersionsRequest) async throws(ObjectStoreError) -> VersionsPage {
+        var request = request
+        request.prefix = prefix + request.prefix
+        request.startAfter = request.startAfter.map { prefix + $0 }
+        var page = try await base.versions(request)
+        page.versions = page.versions.compactMap { version in
+            guard let key = up(version.key) else { return nil }
+            var version = version
+            version.key = key
+            return version
+        }
+        page.commonPrefixes = page.commonPrefixes.compactMap(up)
+        return page
+    }
+
+    package func head(_ key: ObjectKey, version: String) async throws(ObjectStoreError) -> ObjectInfo {
+        try await base.head(down(key), version: version)
+    }
+
+    package func delete(_ key: ObjectKey, version: String) async throws(ObjectStoreError) {
+        try await base.delete(down(key), version: version)
+    }
+
+    package func restoreVersion(_ key: ObjectKey, _ version: String) async throws(ObjectStoreError) -> PutAnswer {
+        try await base.restoreVersion(down(key), version)
     }
 }

@@ -62,11 +62,12 @@ package struct RequestPrices: Sendable, Hashable {
         case .put, .copy, .list, .createUpload, .uploadPart, .uploadPartCopy, .completeUpload, .listParts, .listUploads,
             .updateMetadata, .setAccessControl, .setTags, .setStorageClass, .restore, .move, .putSymlink, .listBuckets,
             .changeBucket,
+            .versions,
             // A listing of one key.
             .checkAccess:
             .write
         case .head, .get, .accessControl, .tags, .symlinkTarget, .usage, .preflight: .read
-        case .delete, .deleteMany, .abortUpload: hasFreeDeletes ? .free : .write
+        case .delete, .deleteMany, .deleteVersion, .abortUpload: hasFreeDeletes ? .free : .write
         // Signed here, and sent by another program.
         case .presign: .free
         }

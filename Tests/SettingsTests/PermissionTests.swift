@@ -23,12 +23,12 @@ struct PermissionTests {
     ]
     private static let others: [Operation] = [
         .listUploads, .accessControl, .setAccessControl, .tags, .setTags, .setStorageClass, .restore, .usage,
-        .changeBucket, .preflight, .listBuckets,
+        .changeBucket, .preflight, .listBuckets, .versions, .deleteVersion,
     ]
 
     /// What needs no operation of its own: requests that come with others, and what a store checks beyond the request.
     private static let besides: [Store: Set<String>] = [
-        .s3: ["kms:Decrypt", "kms:GenerateDataKey"],
+        .s3: ["s3:GetBucketVersioning", "kms:Decrypt", "kms:GenerateDataKey"],
         .oss: ["oss:GetBucketVersioning", "oss:GetBucketLocation", "kms:Decrypt", "kms:GenerateDataKey"],
         .cos: ["cos:GetBucketVersioning"], .kodo: [],
     ]
@@ -84,6 +84,12 @@ struct PermissionTests {
         case .restore: [["s3:RestoreObject"], ["oss:RestoreObject"], ["cos:PostObjectRestore"], []]
         case .usage: [[], ["oss:GetBucketStat"], [], []]
         case .changeBucket, .preflight: [[], [], [], []]
+        case .versions:
+            [
+                ["s3:ListBucketVersions", "s3:GetObjectVersion"], ["oss:ListObjectVersions", "oss:GetObjectVersion"],
+                ["cos:GetBucketObjectVersions", "cos:HeadObject", "cos:GetObject"], [],
+            ]
+        case .deleteVersion: [["s3:DeleteObjectVersion"], ["oss:DeleteObjectVersion"], ["cos:DeleteObject"], []]
         case .listBuckets: [["s3:ListAllMyBuckets"], ["oss:ListBuckets"], ["cos:GetService"], []]
         }
     }

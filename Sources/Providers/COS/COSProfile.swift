@@ -49,6 +49,7 @@ extension FamilyProfile {
         capabilities.copyCondition = false
         capabilities.accessControl = true
         capabilities.tags = true
+        capabilities.versions = true
         capabilities.storageClasses = [
             "STANDARD", "STANDARD_IA", "INTELLIGENT_TIERING", "ARCHIVE", "DEEP_ARCHIVE", "MAZ_STANDARD",
             "MAZ_STANDARD_IA", "MAZ_INTELLIGENT_TIERING",

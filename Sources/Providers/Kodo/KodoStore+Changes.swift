@@ -10,6 +10,7 @@ extension KodoStore {
     /// The source is checked right before: the copy gets its hash, and the server compares nothing.
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         guard request.condition == nil else { throw notSupported(.copy, request.key, "conditional copies") }
+        guard request.source.version == nil else { throw notSupported(.copy, request.key, "versions of objects") }
         try check(request.key, .copy)
         if let metadata = request.metadata { try check(metadata, .copy, request.key) }
         let (source, type) = try await look(request.source)

@@ -9,6 +9,7 @@ extension KodoStore {
     package func get(
         _ request: GetRequest, into sink: any ByteSink
     ) async throws(ObjectStoreError) -> GetAnswer {
+        guard request.version == nil else { throw .lacking(.get, request.key, "versions of objects") }
         guard !isImpossible(request.key) else { throw missing(.get, request.key) }
         do throws(ObjectStoreError) {
             if let answer = try await get(request, into: sink, parts: nil) { return answer }

@@ -64,6 +64,7 @@ extension FamilyProfile {
         capabilities.putIfMatch = false
         capabilities.accessControl = true
         capabilities.tags = true
+        capabilities.versions = true
         capabilities.storageClasses = ["Standard", "IA", "Archive", "ColdArchive", "DeepColdArchive"]
         capabilities.restore = true
         capabilities.symlinks = true

@@ -14,6 +14,7 @@ extension FamilyProfile {
         profile.capabilities.accessControl = true
         profile.capabilities.tags = true
         profile.capabilities.restore = true
+        profile.capabilities.versions = true
         profile.capabilities.storageClasses = [
             "STANDARD", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "GLACIER_IR", "DEEP_ARCHIVE",
             "REDUCED_REDUNDANCY",
@@ -62,6 +63,7 @@ extension FamilyProfile {
         profile.capabilities.accessControl = false
         profile.capabilities.tags = false
         profile.capabilities.restore = false
+        profile.capabilities.versions = false
         profile.capabilities.storageClasses = ["STANDARD", "STANDARD_IA"]
     }
 
@@ -78,6 +80,8 @@ extension FamilyProfile {
         profile.capabilities.deleteBatch = 1
         profile.capabilities.tags = false
         profile.capabilities.restore = false
+        // Versions are named by generations (Cloud Storage XML API, "x-goog-generation").
+        profile.capabilities.versions = false
         profile.capabilities.storageClasses = ["STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE"]
         profile.capabilities.archiveClasses = []
     }

@@ -108,7 +108,7 @@ struct FamilyDocuments: Sendable {
         return object
     }
 
-    private func decode(_ text: ByteString, _ isEncoded: Bool) -> ByteString {
+    func decode(_ text: ByteString, _ isEncoded: Bool) -> ByteString {
         guard isEncoded, let bytes = PercentEncoding.decode(text.description, plusIsSpace: plusIsSpace) else {
             return text
         }
@@ -116,7 +116,7 @@ struct FamilyDocuments: Sendable {
     }
 
     /// nil for an invalid length: it must not count as that of an empty object.
-    private static func size(_ text: String) -> Int64? {
+    static func size(_ text: String) -> Int64? {
         if text.isEmpty { return 0 }
         return Int64(text).flatMap { $0 >= 0 ? $0 : nil }
     }

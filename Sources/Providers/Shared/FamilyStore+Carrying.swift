@@ -45,11 +45,17 @@ extension FamilyStore {
         _ request: CopyRequest, restated: [(name: String, value: String)] = []
     ) async throws(ObjectStoreError) -> PutAnswer {
         let source = request.source
-        let info = try await source.reader(for: self).head(source.key, condition: source.ifMatch.map { .ifMatch($0) })
+        let reader = source.reader(for: self)
+        let info =
+            if let version = source.version { try await reader.head(source.key, version: version) } else {
+                try await reader.head(source.key, condition: source.ifMatch.map { .ifMatch($0) })
+            }
         var restated = restated
         // The tags of a source in another bucket are not copied: the credentials for its objects need not allow reading their
         // tags.
-        if info.metadata.kept.isTagged, source.bucket == nil { restated += try await tagHeaders(of: source.key) }
+        if info.metadata.kept.isTagged, source.bucket == nil {
+            restated += try await tagHeaders(of: source.key, version: source.version)
+        }
         if let kept = request.keeping { restated += try await aclHeaders(of: kept) }
         let put = PutRequest(
             request.key, metadata: request.metadata ?? info.metadata, condition: request.condition,

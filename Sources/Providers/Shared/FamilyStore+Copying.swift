@@ -67,24 +67,24 @@ extension FamilyStore {
             key, found, metadata, storageClass: found.info.storageClass ?? profile.standardClass)
     }
 
-    /// Copies an object onto itself with these headers and this class. Copies lose encryption and ACL, so they are restated as
-    /// well.
+    /// Copies an object, or a `version` of it, onto itself with these headers and this class. Copies lose encryption and ACL, so
+    /// they are restated as well. An older version needs no condition: it never changes.
     func rewrite(
-        _ key: ObjectKey, _ found: Found, _ metadata: ObjectMetadata, storageClass: String
+        _ key: ObjectKey, _ found: Found, _ metadata: ObjectMetadata, storageClass: String, version: String? = nil
     ) async throws(ObjectStoreError) -> PutAnswer {
         let info = found.info
-        let restated = found.encryption + (try await aclHeaders(of: key))
+        let restated = found.encryption + (try await aclHeaders(of: key, version: version))
+        let source = CopySource(key, ifMatch: version == nil ? info.version.etag : nil, version: version)
         if info.version.size > capabilities.largestCopy {
-            return try await rewriteByParts(key, info, metadata, storageClass: storageClass, restated)
+            return try await rewriteByParts(source, info, metadata, storageClass: storageClass, restated)
         }
-        var call = Call(.updateMetadata, .put, key)
-        try await addCopySource(CopySource(key, ifMatch: info.version.etag), call, to: &call.headers)
+        var call = Call(version == nil ? .updateMetadata : .copy, .put, key)
+        try await addCopySource(source, call, to: &call.headers)
         call.headers[profile.header("metadata-directive")] = profile.replaceDirective
         if let directive = profile.keepTagsDirective { call.headers[profile.header("tagging-directive")] = directive }
         add(metadata, to: &call.headers)
         addDefaults(storageClass: storageClass, size: info.version.size, to: &call.headers)
         restate(restated, in: &call.headers)
-        let source = CopySource(key, ifMatch: info.version.etag)
         if !mustCarry(key) {
             do { return try await copied(call, source, with: metadata) } catch {
                 guard mayCarry(source, after: error) else { throw error }
@@ -108,11 +108,13 @@ extension FamilyStore {
 
     /// An object too large for one copy is copied part by part onto itself.
     private func rewriteByParts(
-        _ key: ObjectKey, _ info: ObjectInfo, _ metadata: ObjectMetadata, storageClass: String,
+        _ source: CopySource, _ info: ObjectInfo, _ metadata: ObjectMetadata, storageClass: String,
         _ restated: [(name: String, value: String)]
     ) async throws(ObjectStoreError) -> PutAnswer {
+        let key = source.key
         let request = PutRequest(key, metadata: metadata, storageClass: storageClass)
-        let restated = restated + (info.metadata.kept.isTagged ? try await tagHeaders(of: key) : [])
+        let isTagged = info.metadata.kept.isTagged
+        let restated = restated + (isTagged ? try await tagHeaders(of: key, version: source.version) : [])
         let upload = try await createUpload(request, restated: restated)
         do {
             let size = info.version.size
@@ -122,10 +124,9 @@ extension FamilyStore {
             for index in 0..<count {
                 let range = index * step..<min(size, (index + 1) * step)
                 let part = PartRequest(key, upload, number: Int(index) + 1)
-                parts.append(
-                    try await uploadPartCopy(part, from: CopySource(key, ifMatch: info.version.etag), range: range))
+                parts.append(try await uploadPartCopy(part, from: source, range: range))
             }
-            var condition: WriteCondition? = capabilities.putIfMatch ? .match(info.version.etag) : nil
+            var condition: WriteCondition? = capabilities.putIfMatch ? source.ifMatch.map { .match($0) } : nil
             if let wanted = condition, !capabilities.completionCondition {
                 try await look(for: wanted, .updateMetadata, key)
                 condition = nil

@@ -116,6 +116,11 @@ extension FamilyStore {
             }
             headers[profile.header("copy-source")] = "\(bucket).\(profile.endpoints.host(region: region))/\(key)"
         }
+        if let version = source.version {
+            guard capabilities.versions else { throw notSupported(call, "versions of objects") }
+            let name = profile.header("copy-source")
+            headers[name] = (headers[name] ?? "") + "?versionId=\(PercentEncoding.encode(version))"
+        }
         if let etag = source.ifMatch {
             headers[profile.header("copy-source-if-match")] = ETagSpelling.quoted.text(of: etag)
         }

@@ -41,8 +41,11 @@ extension FamilyStore {
         }
     }
 
-    func lookOnce(at key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> Found {
+    func lookOnce(
+        at key: ObjectKey, version: String? = nil, condition: ReadCondition?
+    ) async throws(ObjectStoreError) -> Found {
         var call = Call(.head, .head, key)
+        if let version { call.query = [Self.versionItem(version)] }
         for header in profile.readHeaders { call.headers[header.name] = header.value }
         Self.add(condition, to: &call.headers)
         addCustomerKey(to: &call.headers)
@@ -61,6 +64,10 @@ extension FamilyStore {
         _ request: GetRequest, into sink: any ByteSink
     ) async throws(ObjectStoreError) -> GetAnswer {
         var call = Call(.get, .get, request.key)
+        if let version = request.version {
+            guard capabilities.versions else { throw notSupported(call, "versions of objects") }
+            call.query = [Self.versionItem(version)]
+        }
         for header in profile.readHeaders { call.headers[header.name] = header.value }
         Self.add(request.condition, to: &call.headers)
         addCustomerKey(to: &call.headers)
@@ -106,7 +113,10 @@ extension FamilyStore {
                     return .deliver
                 }
             }
-        } catch { throw await decided(await lookInto(error), at: request.key) }
+        } catch {
+            if request.version != nil { throw error.ofMissingVersion }
+            throw await decided(await lookInto(error), at: request.key)
+        }
         if let error = refused.withLock({ $0 }) { throw error }
         let answered = request.range == nil ? nil : Self.contentRange(response.headers)
         let total = answered?.total ?? response.delivered

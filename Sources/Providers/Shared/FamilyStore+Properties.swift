@@ -11,10 +11,12 @@ extension FamilyStore {
         try await policy(of: key).access
     }
 
-    private func policy(of key: ObjectKey) async throws(ObjectStoreError) -> FamilyDocuments.Policy {
+    private func policy(
+        of key: ObjectKey, version: String? = nil
+    ) async throws(ObjectStoreError) -> FamilyDocuments.Policy {
         var call = Call(.accessControl, .get, key)
         guard capabilities.accessControl else { throw notSupported(call, "access control lists") }
-        call.query = [QueryItem("acl")]
+        call.query = Self.query("acl", version: version)
         let response = try await send(call)
         var policy = try read(call, response) { body throws(XMLError) in try FamilyDocuments.policy(body) }
         // COS has a header that says the list is the bucket's.
@@ -43,9 +45,13 @@ extension FamilyStore {
     }
 
     /// Headers that restate an object's own list in a request that would otherwise apply the bucket's.
-    func aclHeaders(of key: ObjectKey) async throws(ObjectStoreError) -> [(name: String, value: String)] {
+    func aclHeaders(
+        of key: ObjectKey, version: String? = nil
+    ) async throws(ObjectStoreError) -> [(name: String, value: String)] {
         guard settings.keepsACL, settings.acl == nil else { return [] }
-        let found = try await ifReadable { () async throws(ObjectStoreError) in try await policy(of: key) }
+        let found = try await ifReadable { () async throws(ObjectStoreError) in
+            try await policy(of: key, version: version)
+        }
         guard let policy = found else { return [] }
         if let canned = policy.access.canned {
             // At Amazon an object without a list of its own is private, regardless of the bucket's list.
@@ -62,9 +68,13 @@ extension FamilyStore {
         return (request.metadata.kept.isTagged ? try await tagHeaders(of: kept) : []) + (try await aclHeaders(of: kept))
     }
 
-    func tagHeaders(of key: ObjectKey) async throws(ObjectStoreError) -> [(name: String, value: String)] {
+    func tagHeaders(
+        of key: ObjectKey, version: String? = nil
+    ) async throws(ObjectStoreError) -> [(name: String, value: String)] {
         guard capabilities.tags else { return [] }
-        let found = try await ifReadable { () async throws(ObjectStoreError) in try await tags(of: key) }
+        let found = try await ifReadable { () async throws(ObjectStoreError) in
+            try await tags(of: key, version: version)
+        }
         guard let tags = found, !tags.isEmpty else { return [] }
         let text = tags.sorted { $0.key < $1.key }.map { name, value in
             "\(PercentEncoding.encode(name))=\(PercentEncoding.encode(value))"
@@ -88,9 +98,13 @@ extension FamilyStore {
     // MARK: Tags
 
     package func tags(of key: ObjectKey) async throws(ObjectStoreError) -> [String: String] {
+        try await tags(of: key, version: nil)
+    }
+
+    private func tags(of key: ObjectKey, version: String?) async throws(ObjectStoreError) -> [String: String] {
         var call = Call(.tags, .get, key)
         guard capabilities.tags else { throw notSupported(call, "tags") }
-        call.query = [QueryItem("tagging")]
+        call.query = Self.query("tagging", version: version)
         let response: HTTPResponse
         do throws(ObjectStoreError) { response = try await send(call) } catch {
             guard error.code == "NoSuchTagSet" || error.code == "NoSuchTagSetError" else { throw error }

@@ -9,6 +9,7 @@ extension SwiftStore {
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         guard request.condition == nil else { throw .lacking(.copy, request.key, "conditional copies") }
         guard request.storageClass == nil else { throw .lacking(.copy, request.key, "storage classes") }
+        guard request.source.version == nil else { throw .lacking(.copy, request.key, "versions of objects") }
         if request.source.bucket == nil { try requireVisible(request.source.key, .copy) }
         if try await isCeph() {
             // Ceph's copies of large objects share the source's segments.

@@ -17,6 +17,7 @@ extension SwiftStore {
 
     package func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer {
         try requireVisible(request.key, .get)
+        guard request.version == nil else { throw .lacking(.get, request.key, "versions of objects") }
         var call = call(.get, .get, request.key)
         try await add(request.condition, to: &call)
         if let range = request.range {

@@ -1,0 +1,29 @@
+extension InterceptedStore {
+    package func versioning() async throws(ObjectStoreError) -> Versioning {
+        try await run(context(.checkAccess)) { () async throws(ObjectStoreError) in try await base.versioning() }
+    }
+
+    package func versions(_ request: VersionsRequest) async throws(ObjectStoreError) -> VersionsPage {
+        try await run(context(.versions)) { () async throws(ObjectStoreError) in try await base.versions(request) }
+    }
+
+    package func head(_ key: ObjectKey, version: String) async throws(ObjectStoreError) -> ObjectInfo {
+        try await run(context(.head, key)) { () async throws(ObjectStoreError) in
+            try await base.head(key, version: version)
+        }
+    }
+
+    /// A repeated delete of a version deletes nothing else.
+    package func delete(_ key: ObjectKey, version: String) async throws(ObjectStoreError) {
+        try await run(context(.deleteVersion, key)) { () async throws(ObjectStoreError) in
+            try await base.delete(key, version: version)
+        }
+    }
+
+    /// A repeated copy makes one more version with the same content.
+    package func restoreVersion(_ key: ObjectKey, _ version: String) async throws(ObjectStoreError) -> PutAnswer {
+        try await run(context(.copy, key)) { () async throws(ObjectStoreError) in
+            try await base.restoreVersion(key, version)
+        }
+    }
+}
