@@ -18,7 +18,7 @@ struct PailfsCommand: ParsableCommand {
                 name: "Objects",
                 subcommands: [
                     ListCommand.self, StatCommand.self, UsageCommand.self, SumCommand.self, CopyCommand.self,
-                    RemoveCommand.self,
+                    RemoveCommand.self, VersionsCommand.self, RestoreVersionCommand.self, UndeleteCommand.self,
                     AccessCommand.self,
                     TagCommand.self, ClassCommand.self, RestoreCommand.self, PresignCommand.self,
                     PreflightCommand.self, UploadsCommand.self, DoctorCommand.self,

@@ -13,12 +13,12 @@ enum CopyEnd: Sendable {
     /// A URL, or a path in a mount.
     case stored(ObjectTarget)
 
-    /// A source; with `isTree` also a directory.
-    init(source text: String, options: [String], isTree: Bool) throws(CommandError) {
+    /// A source; with `isTree` also a directory. One that `mayBeDeleted` need not exist any more.
+    init(source text: String, options: [String], isTree: Bool, mayBeDeleted: Bool = false) throws(CommandError) {
         if text == "-" {
             self = .standard
         } else if text.contains("://") || Self.isInMount(text) {
-            self = .stored(try ObjectTarget(text, options: options, whole: isTree))
+            self = .stored(try ObjectTarget(text, options: options, whole: isTree, new: mayBeDeleted))
         } else {
             self = .local(try Self.sourcePath(text))
         }

@@ -13,7 +13,8 @@ extension CopyRun {
     var identity: [String] {
         let places = (sources + [destination]).map { $0.identity.joined(separator: "\n") }
         let headers = options.rules.headers.map { "--header \($0.text)" }
-        return places + headers + ["--class \(options.rules.storageClass ?? "")"] + options.storeOptions
+        let version = options.version.map { ["--version \($0)"] } ?? []
+        return places + headers + ["--class \(options.rules.storageClass ?? "")"] + version + options.storeOptions
     }
 
     /// The journal of this command; nil, with a warning, where this machine has no place for it.
@@ -97,7 +98,7 @@ extension CopyRun {
 
     func copyOutput(of from: ObjectTarget) throws(CommandError) {
         let found = try expand(sources[0])
-        guard found.count == 1, let session = found[0].session else {
+        guard found.count == 1, let session = found[0].session, let store = found[0].store else {
             throw CommandError(
                 "\(from.request.url) matches \(found.count) keys, and standard output takes one object; "
                     + "write one of them")
@@ -109,10 +110,10 @@ extension CopyRun {
         if options.rules.isDry { return Output.line(naming: sources[0].label + key.bytes + " -> -") }
         let tally = CopyTally { [traffic = session.traffic] in traffic.received }
         try perform(in: session, tally) { () async throws(ObjectStoreError) in
-            let version = try await session.store.head(key, condition: nil).version
+            let version = try await store.head(key, condition: nil).version
             tally.expect(version.size)
             tally.counted()
-            try await StreamDownload(store: session.store, key: key, version: version).run()
+            try await StreamDownload(store: store, key: key, version: version).run()
         }
     }
 

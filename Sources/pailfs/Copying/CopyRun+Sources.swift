@@ -16,6 +16,14 @@ extension CopyRun {
         var session: ObjectStoreSession?
         /// Whether a pattern stands for it.
         var isMatch = false
+        /// Of an object that is not to be read as it is now.
+        var version: String?
+
+        /// Reads the source.
+        var store: (any ObjectStore)? {
+            guard let session else { return nil }
+            return version.map { PastStore(session.store, .version($0)) } ?? session.store
+        }
     }
 
     /// The source, or those that its pattern stands for.
@@ -25,6 +33,18 @@ extension CopyRun {
         }
         let session = try sessions.session(for: target)
         let path = target.path
+        if let version = options.version {
+            guard !path.isEmpty else {
+                throw CommandError("\(target.request.url) names no object; write scheme://bucket/key")
+            }
+            let versions = try ObjectVersions(session, Output.text(end.label + path))
+            guard try !versions.version(version, of: ObjectKey(path)).isDeleteMarker else {
+                throw CommandError("the version \(version) is a delete marker, which has no content")
+            }
+            var source = CopySource(end: end, path: path, isTree: false, session: session)
+            source.version = version
+            return [source]
+        }
         guard target.mount == nil, PathPattern.isPattern(path) else { return [try source(end, path, session)] }
         let isRecursive = options.isRecursive
         let keys = try session.answer(inTime: false) { store async throws(ObjectStoreError) -> [ByteString]? in
@@ -106,7 +126,7 @@ extension CopyRun {
                 store: target.store, root: root, options: target.commitOptions, types: .ofSystem, context: context)
         case (let session?, nil):
             return DownloadOperation(
-                store: session.store, root: CopyPlan.withoutSlash(root).description, umask: Self.umask,
+                store: source.store ?? session.store, root: CopyPlan.withoutSlash(root).description, umask: Self.umask,
                 directories: directories, context: context)
         case (let session?, let target?):
             let route = CopyRoute(from: session, to: target)
@@ -121,8 +141,9 @@ extension CopyRun {
                 overlap = prefix
             }
             return StoreCopyOperation(
-                reader: session.store, store: route.target.store, bucket: route.bucket,
-                isOfOneProvider: route.isOfOneProvider, overlap: overlap, root: root, context: context)
+                reader: source.store ?? session.store, store: route.target.store, bucket: route.bucket,
+                isOfOneProvider: route.isOfOneProvider, version: source.version, overlap: overlap, root: root,
+                context: context)
         case (nil, nil): preconditionFailure("neither place is in a bucket")
         }
     }

@@ -17,6 +17,8 @@ struct CopyRun {
         var isQuiet = false
         /// Whether the copies are to have an ACL, which is among the options of the store.
         var setsACL = false
+        /// The version of the one source; nil is its latest.
+        var version: String?
 
         /// Whether the copies are to have what files do not.
         var changesObjects: Bool { !rules.headers.isEmpty || rules.storageClass != nil || setsACL }
@@ -33,7 +35,9 @@ struct CopyRun {
         self.options = options
         destinationText = paths[paths.count - 1]
         sources = try paths.dropLast().map { (text) throws(CommandError) in
-            try CopyEnd(source: text, options: options.storeOptions, isTree: options.isRecursive)
+            try CopyEnd(
+                source: text, options: options.storeOptions, isTree: options.isRecursive,
+                mayBeDeleted: options.version != nil)
         }
         destination = try CopyEnd(destination: destinationText, options: options.storeOptions)
         for (text, source) in zip(paths, sources) { try check(source, text) }
@@ -45,6 +49,9 @@ struct CopyRun {
     }
 
     private func check(_ source: CopyEnd, _ text: String) throws(CommandError) {
+        if options.version != nil, source.target == nil {
+            throw CommandError("--version names a version of an object, and \(text) is a local file; leave it out")
+        }
         let isAlone = sources.count == 1 && !options.isRecursive && !options.rules.updates
         switch (source, destination) {
         case (.local, .local), (.local, .standard), (.standard, .local), (.standard, .standard):

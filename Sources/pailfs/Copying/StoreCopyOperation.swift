@@ -14,6 +14,8 @@ struct StoreCopyOperation: CopyOperation {
     /// The source's bucket; nil where it is the target's.
     let bucket: OtherBucket?
     let isOfOneProvider: Bool
+    /// The version to copy; nil is the latest.
+    var version: String?
     /// The prefix below which the same bucket is read, if copies may be made there as well; nil if they cannot.
     var overlap: ByteString?
     let root: ByteString
@@ -27,7 +29,7 @@ struct StoreCopyOperation: CopyOperation {
         guard case .object(let from, let listed) = item.source else { preconditionFailure("not an object") }
         let name = destination(of: item)
         if name.isEmpty, item.isMarker { return .same }
-        let isElsewhere = bucket != nil || !isOfOneProvider
+        let isElsewhere = bucket != nil || !isOfOneProvider || version != nil
         guard !name.isEmpty, name != from.bytes || isElsewhere || !rules.headers.isEmpty || rules.storageClass != nil
         else {
             throw ObjectStoreError(
@@ -72,8 +74,11 @@ struct StoreCopyOperation: CopyOperation {
         var metadata = info.metadata
         for change in rules.headers { change.apply(to: &metadata) }
         let keepsHeaders = rules.headers.isEmpty && (key != from || bucket != nil || !isOfOneProvider)
+        // An older version never changes.
+        let source = CopySource(
+            from, in: bucket, ifMatch: version == nil ? info.version.etag : nil, version: version)
         var request = CopyRequest(
-            CopySource(from, in: bucket, ifMatch: info.version.etag), to: key, metadata: keepsHeaders ? nil : metadata,
+            source, to: key, metadata: keepsHeaders ? nil : metadata,
             condition: rules.isExclusive ? .absent : nil,
             storageClass: rules.storageClass ?? (isOfOneProvider ? info.storageClass : nil))
         request.size = info.version.size

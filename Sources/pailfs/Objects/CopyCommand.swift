@@ -25,11 +25,17 @@ struct CopyCommand: ParsableCommand {
     var header: [String] = []
     @Option(name: .customLong("class"), help: "Storage class of the copies.") var storageClass: String?
     @Option(help: "ACL of the copies, such as public-read.") var acl: String?
+    @Option(help: ArgumentHelp("Copy this version of the source.", valueName: "ID")) var version: String?
     @Flag(name: [.customShort("q"), .long], help: "Do not show the progress on a terminal.") var quiet = false
 
     func validate() throws {
         guard paths.count > 1 else {
             throw ValidationError("write a source and a destination")
+        }
+        if version != nil {
+            guard paths.count == 2, !recursive, !update else {
+                throw ValidationError("--version names a version of one source; leave out -r and --update")
+            }
         }
         guard (1...256).contains(jobs) else { throw ValidationError("--jobs must be a number from 1 to 256") }
     }
@@ -41,6 +47,7 @@ struct CopyCommand: ParsableCommand {
             headers: try header.map(HeaderChange.init), storageClass: storageClass, isExclusive: noClobber,
             updates: update, isDry: dryRun, followsLinks: dereference)
         (options.isRecursive, options.jobs, options.isQuiet, options.setsACL) = (recursive, jobs, quiet, acl != nil)
+        options.version = version
         try CopyRun(paths, options).run()
     }
 }

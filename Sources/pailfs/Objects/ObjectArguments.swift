@@ -10,13 +10,13 @@ struct ObjectArguments: ParsableArguments {
     @Argument(help: "scheme://bucket/key, or a path in a mount") var url: String
     @OptionGroup var location: StoreOptions
 
-    /// The object of the URL or path; with `whole`, and everything below it. A command that is `changing` it is refused in a
-    /// read-only mount.
+    /// The object of the URL or path; with `whole`, and everything below it. A `new` path in a mount need not exist. A command
+    /// that is `changing` it is refused in a read-only mount.
     func object(
-        whole: Bool = false, following: Bool = true, changing: Bool = false
+        whole: Bool = false, new: Bool = false, following: Bool = true, changing: Bool = false
     ) throws(CommandError) -> (store: ObjectStoreSession, key: ObjectKey) {
         let (store, path) = try location.open(
-            url, whole: whole, following: following, changing: changing)
+            url, whole: whole, new: new, following: following, changing: changing)
         return (store, try key(path))
     }
 
@@ -36,9 +36,10 @@ struct StoreOptions: ParsableArguments {
     /// The store of the bucket of a URL or of a path in a mount, checked to exist, and the rest, which is a key or a prefix: a
     /// slash at its end belongs to it. For a `hastened` command see `MountRequest.hastened`.
     func open(
-        _ place: String, whole: Bool = false, following: Bool = true, changing: Bool = false, hastened: Bool = false
+        _ place: String, whole: Bool = false, new: Bool = false, following: Bool = true, changing: Bool = false,
+        hastened: Bool = false
     ) throws(CommandError) -> (store: ObjectStoreSession, path: ByteString) {
-        let target = try ObjectTarget(place, options: options, whole: whole, following: following)
+        let target = try ObjectTarget(place, options: options, whole: whole, new: new, following: following)
         if changing { try target.requireWritable() }
         let request = hastened ? target.request.hastened() : target.request
         return (try ObjectStoreSession(request, target: target), target.path)

@@ -13,8 +13,17 @@ struct RemoveCommand: ParsableCommand {
     @OptionGroup var object: ObjectArguments
     @Flag(name: [.short, .customLong("recursive")], help: "Delete every key that starts with the path and a slash.")
     var recursive = false
+    @Option(help: ArgumentHelp("Delete this version, or delete marker, for good.", valueName: "ID"))
+    var version: String?
+
+    func validate() throws {
+        guard version == nil || !recursive else {
+            throw ValidationError("--version names a version of one object; leave out -r")
+        }
+    }
 
     mutating func run() throws {
+        if let version { return try remove(version: version) }
         // As rm(1): a symbolic link is deleted, not its target.
         let (session, key) = try object.object(whole: recursive, following: false, changing: true)
         defer { session.target?.noteChange() }
@@ -51,6 +60,13 @@ struct RemoveCommand: ParsableCommand {
         }
         guard count > 0 else { throw CommandError("\(object.url) has nothing below it; check its name") }
         print("\(count) objects deleted")
+    }
+
+    private func remove(version: String) throws {
+        let (session, key) = try object.object(new: true, following: false, changing: true)
+        _ = try ObjectVersions(session, object.url).version(version, of: key)
+        defer { session.target?.noteChange() }
+        try session.answer { store async throws(ObjectStoreError) in try await store.delete(key, version: version) }
     }
 
     /// Deletes the keys. Returns an error for each that could not be deleted.

@@ -1,0 +1,109 @@
+import Basics
+import ObjectStorage
+
+/// The versions in the bucket of a command's URL or path.
+struct ObjectVersions {
+    let session: ObjectStoreSession
+    /// As the command line has it.
+    let url: String
+
+    /// Throws: when the store has no versions.
+    init(_ session: ObjectStoreSession, _ url: String) throws(CommandError) {
+        (self.session, self.url) = (session, url)
+        guard session.capabilities.versions else {
+            throw CommandError(
+                "the store of \(url) has no versions of objects; only Amazon S3, stores with its protocol, OSS and COS do"
+            )
+        }
+    }
+
+    /// Every version and delete marker of the key, newest first.
+    ///
+    /// Throws: when there is none, or when the bucket keeps no versions.
+    func all(of key: ObjectKey) throws(CommandError) -> [StoredVersion] {
+        let found = try session.answer(inTime: false) { store async throws(ObjectStoreError) in
+            try await store.versions(of: key)
+        }
+        if found.allSatisfy({ $0.id == StoredVersion.null && !$0.isDeleteMarker }) { try requireVersioning(key) }
+        guard !found.isEmpty else { throw CommandError("\(url) has no version; check its name") }
+        return found
+    }
+
+    /// The version or delete marker of the key with this ID.
+    func version(_ id: String, of key: ObjectKey) throws(CommandError) -> StoredVersion {
+        guard let found = try all(of: key).first(where: { $0.id == id }) else {
+            throw CommandError("\(url) has no version \(id); \"pailfs versions\" lists those that it has")
+        }
+        return found
+    }
+
+    /// Calls `body` with each page of the versions below a prefix.
+    ///
+    /// Throws: when there is none, or when the bucket keeps no versions.
+    func pages(below prefix: ByteString, _ body: ([StoredVersion]) throws(CommandError) -> Void) throws(CommandError) {
+        var request = VersionsRequest(prefix: prefix)
+        var isKept = false
+        while true {
+            let page = try session.answer { [request] store async throws(ObjectStoreError) in
+                try await store.versions(request)
+            }
+            if !isKept, page.versions.allSatisfy({ $0.id == StoredVersion.null && !$0.isDeleteMarker }) {
+                try requireVersioning(page.versions.first?.key ?? ObjectKey(prefix.isEmpty ? "/" : prefix))
+            }
+            isKept = true
+            try body(page.versions)
+            guard let next = page.next else { return }
+            request.cursor = next
+        }
+    }
+
+    /// Throws: when the bucket never had versioning. Credentials that may not read that are no error.
+    private func requireVersioning(_ key: ObjectKey) throws(CommandError) {
+        let versioning = try session.answer { store async throws(ObjectStoreError) -> Versioning? in
+            do throws(ObjectStoreError) { return try await store.versioning() } catch {
+                guard [.accessDenied, .notSupported].contains(error.kind) else { throw error }
+                return nil
+            }
+        }
+        guard versioning == .never else { return }
+        let bucket = session.request.bucket.map { "the bucket \($0)" } ?? "the bucket of \(url)"
+        throw CommandError(
+            "\(bucket) keeps no versions; enable versioning in the store's console, and it keeps those of later writes")
+    }
+}
+
+/// What `versions --json` prints of one version, on a line of its own.
+struct VersionLine: Encodable {
+    let key: String
+    /// The key in base64 (RFC 4648), where it is no UTF-8.
+    let keyBase64: String?
+    let version: String
+    /// ISO 8601.
+    let modified: String
+    let isLatest: Bool
+    let isDeleteMarker: Bool
+    let bytes: Int64?
+    let etag: String?
+    let storageClass: String?
+
+    init(_ version: StoredVersion) {
+        (key, keyBase64) = Output.names(version.key.bytes)
+        (self.version, modified) = (version.id, version.version.modified.iso8601())
+        (isLatest, isDeleteMarker) = (version.isLatest, version.isDeleteMarker)
+        bytes = version.isDeleteMarker ? nil : version.version.size
+        etag = version.isDeleteMarker ? nil : version.version.etag.text
+        storageClass = version.storageClass
+    }
+
+    /// Time, size, storage class, whether it is the latest, and version ID, in columns; the key follows.
+    var text: String {
+        let size = bytes.map { "\($0)" } ?? "-"
+        let padding = String(repeating: " ", count: max(0, 14 - size.utf8.count))
+        let columns = [
+            Output.padded(modified, to: 24), padding + size,
+            Output.padded(isDeleteMarker ? "delete-marker" : storageClass ?? "-", to: 13),
+            Output.padded(isLatest ? "latest" : "-", to: 6), Output.padded(version, to: 32),
+        ]
+        return columns.joined(separator: "  ") + "  "
+    }
+}
