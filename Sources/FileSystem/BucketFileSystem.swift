@@ -281,6 +281,11 @@ struct LastError: Sendable {
     let at: Timestamp
 
     var text: String { "\(operation): \(error.reason)" }
+
+    /// Whether it keeps the file from being stored: a callback is made for a file that is stored.
+    var keepsFileUnstored: Bool { operation != Self.callback }
+
+    static let callback = "callback"
 }
 
 /// The target of one version of a symbolic link.

@@ -11,8 +11,8 @@ final class ConnectionSockets {
     private var made: [CInt] = []
 
     func add(_ socket: curl_socket_t) {
+        if made.count >= 64 { settle() }
         made.append(socket)
-        if made.count > 64 { settle() }
     }
 
     /// The socket of the connection from that port of this machine; nil when it is not known.

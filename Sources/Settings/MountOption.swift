@@ -23,6 +23,8 @@ package struct MountOption: Sendable {
     private(set) var schemes: [BucketURL.Scheme]?
     /// Whether a file's setting for every mount is ignored where the store does not support it, instead of refused.
     private(set) var isLeftOutElsewhere = false
+    /// The option without which this one does nothing.
+    package private(set) var base: String?
     /// Whether each value is added to those before.
     let isRepeatable: Bool
     /// The flag that this one reverses.
@@ -59,6 +61,13 @@ package struct MountOption: Sendable {
     var leftOutElsewhere: MountOption {
         var option = self
         option.isLeftOutElsewhere = true
+        return option
+    }
+
+    /// A copy of the option that is refused without `base`, and that short lists leave out.
+    func with(_ base: String) -> MountOption {
+        var option = self
+        option.base = base
         return option
     }
 

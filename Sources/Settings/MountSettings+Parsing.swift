@@ -10,6 +10,12 @@ extension MountSettings {
     package init(_ options: [GivenOption]) throws(SettingsError) {
         self.init()
         for option in options { try option.apply(to: &self) }
+        let names = Set(options.map(\.name))
+        for name in names {
+            if let base = OptionTable.options.first(where: { $0.name == name })?.base, !names.contains(base) {
+                throw .missingBase(name: name, base: base)
+            }
+        }
     }
 
     /// Applies one list of options, as of `-o`, to the settings of an existing mount; all of it or nothing.
@@ -32,10 +38,7 @@ extension MountSettings {
                 name: "storage-class-min", value: ByteSize.format(smallestOfClass),
                 expected: "\(ByteSize.format(partSize)) at most, which is part-size")
         }
-        guard let callbackURL else {
-            if callbackBody != nil { throw .missingValue(name: "callback-url", placeholder: "url") }
-            return
-        }
+        guard let callbackURL else { return }
         let isURL = callbackURL.split(separator: ";", omittingEmptySubsequences: false).allSatisfy { url in
             ["http://", "https://"].contains { url.lowercased().hasPrefix($0) && url.count > $0.count }
         }

@@ -240,7 +240,7 @@ package enum OptionTable {
             "File with the certificate (PEM) of this machine, for servers that ask for one."),
         .path(
             "client-key", "file", \.clientKey,
-            "File with the key (PEM) of client-cert, where that file does not have it."),
+            "File with the key (PEM) of client-cert, where that file does not have it.").with("client-cert"),
         .header("header", \.headers, "Header to add to every request; may be given several times."),
         .text("user-agent", "text", \.userAgent, "User-Agent header of requests. Default: pailfs and its version."),
         .text("user-agent-mark", "text", \.userAgentMark, "Text to append to the User-Agent header."),
@@ -299,19 +299,19 @@ package enum OptionTable {
             "callback-body", "text", \.callbackBody,
             "Body of that request, with the store's variables: for OSS 'key=${object}&size=${size}&user=${x:user}', for Kodo "
                 + "'key=$(key)&size=$(fsize)&user=$(x:user)'."
-        ).only(for: .oss, .kodo),
+        ).only(for: .oss, .kodo).with("callback-url"),
         .choice(
             "callback-type", \.callbackType, default: .form,
             "Content type of that body: form for application/x-www-form-urlencoded, json for application/json."
-        ).only(for: .oss, .kodo),
+        ).only(for: .oss, .kodo).with("callback-url"),
         .text(
             "callback-host", "host", \.callbackHost, "Host header of that request, where it is not the host of the URL."
         )
-        .only(for: .oss, .kodo),
+        .only(for: .oss, .kodo).with("callback-url"),
         .variable(
             "callback-var", \.callbackVariables,
             "Variable for callback-body, where its name has x: in front; may be given several times."
-        ).only(for: .oss, .kodo),
+        ).only(for: .oss, .kodo).with("callback-url"),
         .text(
             "mime-limit", "types", \.typeLimit,
             "Content types that Kodo takes, such as 'image/*;text/plain', or with ! in front those that it does not take. "

@@ -52,7 +52,8 @@ extension OptionTable {
     /// The options' names and values in their groups, for `--help`: less than a screen of 80 columns.
     package static var helpText: String {
         groups.map { group in
-            "  \(group.title)\n" + fill(group.options.map { $0.usage[...] }, indent: 4, width: 78)
+            let options = group.options.filter { $0.base == nil }
+            return "  \(group.title)\n" + fill(options.map { $0.usage[...] }, indent: 4, width: 78)
         }.joined(separator: "\n")
     }
 

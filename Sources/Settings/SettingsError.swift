@@ -10,6 +10,8 @@ package enum SettingsError: Error, Sendable, Hashable {
     case badValue(name: String, value: String, expected: String)
     /// An option without its value; `placeholder` is the value's name.
     case missingValue(name: String, placeholder: String)
+    /// An option that does nothing without another one.
+    case missingBase(name: String, base: String)
     /// Only stores of other kinds support it.
     case otherStores(name: String, stores: String, store: String)
     /// Only a new mount can change it.
@@ -33,6 +35,7 @@ extension SettingsError: CustomStringConvertible {
             return "the option \(name) cannot be \"\(value)\"; write \(expected)"
         case .missingValue(let name, let placeholder):
             return "the option \(name) needs a value; write \(name)=\(placeholder)"
+        case .missingBase(let name, let base): return "the option \(name) does nothing without \(base); set \(base) too"
         case .otherStores(let name, let stores, let store):
             return "the option \(name) is for \(stores), not for \(store); leave it out"
         case .notLive(let name):

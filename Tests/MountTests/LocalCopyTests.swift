@@ -324,6 +324,8 @@ extension RealMounts {
                     cp --header 'x-amz-meta-team:' --header 'x-oss-meta-other: 1' $url/a $url/b
                     stat b >b.stat; ! grep -i team b.stat; grep -i other b.stat
                     stat b | grep -q no-store || test \(provider) = swift
+                    echo text >c.log; cp -o 'header-for=*.log: Content-Type: text/x-log' c.log $url/
+                    stat c.log | grep -q 'content-type: text/x-log'
                     """)
             }
         }

@@ -45,6 +45,8 @@ extension RealMounts {
                 #expect(try await output("ls --before d @", in: world) == "a\n")
                 #expect(try await output("ls -R --after d/ --before zz @", in: world).hasPrefix("d/"))
                 #expect(try await output("ls --after zz @", in: world).isEmpty)
+                #expect(try await output("ls --after e2/ @e", in: world) == "e3\n")
+                #expect(try await output("ls --after a @a", in: world).isEmpty)
                 let lines = try await output("ls -R --json @d", in: world).split(separator: "\n")
                 #expect(lines.count == 3 && lines[0].contains(#""bytes":7,"#) && lines[0].contains(#""key":"d/x""#))
                 #expect(try await output("ls --json @", in: world).contains(#"{"isPrefix":true,"key":"d/"}"#))

@@ -92,6 +92,11 @@ struct OptionTests {
                 "-o",
                 "ttl=1", "-f", "--foreground", "--", "--ro",
             ])
+        for (option, base) in [("callback-var=a=b", "callback-url"), ("client-key=/k", "client-cert")] {
+            #expect(throws: SettingsError.missingBase(name: String(option.prefix { $0 != "=" }), base: base)) {
+                try MountSettings(optionLists: [option], environment: [:])
+            }
+        }
         #expect(throws: SettingsError.missingValue(name: "--ttl", placeholder: "time")) {
             try MountSettings.replacingLongOptions(in: ["--ttl"])
         }

@@ -137,7 +137,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Removes a header. A file without a type of its own gets that of its name.
+    /// Removes a header. A file whose name gives it the header gets that one.
     private func removeHeader(_ header: StoredHeader, of ino: InodeNumber) -> Outcome<Void> {
         change(ino) { [self] headers throws(FileSystemError) in
             try requireHeader(header, of: ino)
@@ -145,7 +145,7 @@ extension BucketFileSystem {
                 throw FileSystemError(.noData, "the object has no \(header.rawValue)")
             }
             headers[header] = nil
-            if let key = try? key(of: ino) { headers = policy.namedHeaders.completed(headers, at: key) }
+            if let key = try? key(of: ino) { headers[header] = policy.namedHeaders.completed(headers, at: key)[header] }
         }
     }
 

@@ -20,7 +20,7 @@ package struct NamedHeaders: Sendable {
     }
 
     /// `metadata` as an object at `key` gets it.
-    func completed(_ metadata: ObjectMetadata, at key: ObjectKey) -> ObjectMetadata {
+    package func completed(_ metadata: ObjectMetadata, at key: ObjectKey) -> ObjectMetadata {
         var metadata = metadata
         for (header, value) in headers(for: key) { metadata[header] = metadata[header] ?? value }
         return metadata

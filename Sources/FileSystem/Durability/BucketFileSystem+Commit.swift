@@ -269,7 +269,7 @@ extension BucketFileSystem {
         }
         // The commit has logged it.
         if let reason = draft.commit.callbackFailure {
-            keep(FileSystemError(.inputOutput, reason), "callback", file.ino)
+            keep(FileSystemError(.inputOutput, reason), LastError.callback, file.ino)
         }
         if let behind { await giveUp(behind) }
         kernel.note(version: version.etag, of: file.ino)

@@ -25,7 +25,7 @@ extension BucketFileSystem {
             case .writing: break
             }
         }
-        report.failedFiles = lastErrors.withLock { errors in dirty.count { errors.peek($0.file.ino) != nil } }
+        report.failedFiles = lastErrors.withLock { errors in dirty.count { errors.peek($0.file.ino)?.keepsFileUnstored == true } }
         // All of a line but its age takes lookups in the metadata cache.
         let oldest = dirty.map { (file: $0.file, isOpen: $0.users > 0, since: Self.changed($0.file)) }
             .sorted { ($0.since, $0.file.ino.rawValue) < ($1.since, $1.file.ino.rawValue) }.prefix(mostFiles)
@@ -66,7 +66,8 @@ extension BucketFileSystem {
     private func line(_ file: ActiveFile, isOpen: Bool) -> MountReport.File {
         let (draft, size) = file.state.withLock { ($0.life.draft, $0.attributes.size) }
         let progress = draft?.commit.progress ?? CommitProgress()
-        let reason = lastErrors.withLock { $0.peek(file.ino)?.text }
+        let last = lastErrors.withLock { $0.peek(file.ino) }
+        let reason = last?.keepsFileUnstored == true ? last?.text : nil
         return MountReport.File(
             path: path(of: file.ino).description,
             key: ((try? metadata.key(of: file.ino)) ?? nil)?.description ?? "",

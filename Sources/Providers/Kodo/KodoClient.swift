@@ -106,6 +106,14 @@ package final class KodoClient: Sendable {
         /// Most bytes of an answer that is a document.
         var collectLimit = 1 << 20
 
+        /// Whether the answer may be that of an application's server, which is none of Kodo's documents.
+        var isCalledBack: Bool {
+            switch authorization {
+            case .upload(let policy), .form(let policy, _): policy.callbackUrl != nil
+            case .management, .download, .query: false
+            }
+        }
+
         init(_ operation: ObjectStoreError.Operation, _ target: String, _ key: ObjectKey? = nil) {
             (self.operation, self.target, self.key) = (operation, target, key)
         }
@@ -119,7 +127,7 @@ package final class KodoClient: Sendable {
         var corrected: Set<ObjectStoreError.Kind> = []
         while true {
             let (response, used) = try await exchange(call, body, sink, use)
-            if response.isSuccess, !KodoErrors.isError(response) { return response }
+            if response.isSuccess, call.isCalledBack || !KodoErrors.isError(response) { return response }
             let error = KodoErrors.error(response, call.operation, call.key)
             if error.kind == .serverFault { skipHost(of: call.service) }
             guard corrected.insert(error.kind).inserted,

@@ -6,6 +6,8 @@ import ObjectStorage
 /// profile's codes of the member itself.
 struct FamilyErrors: Sendable {
     let profile: FamilyProfile
+    /// Whether requests carry a customer's key.
+    var hasCustomerKey = false
 
     /// The contents of an `<Error>` document.
     struct Document: Sendable {
@@ -72,7 +74,10 @@ struct FamilyErrors: Sendable {
         var (message, direction) = message(response, document, kind)
         // The answer to a HEAD has no document.
         if operation == .head, response.status == 400, document == nil, profile.customerKeys {
-            message += "; set sse-customer-key-file if the object was encrypted with a key of its writer's"
+            message +=
+                hasCustomerKey
+                ? "; the object may have another key than that of sse-customer-key-file, or none: leave out that option"
+                : "; set sse-customer-key-file if the object was encrypted with a key of its writer's"
         }
         var error = ObjectStoreError(
             kind, operation, key: key, status: response.status, code: code.isEmpty ? nil : code, message: message,

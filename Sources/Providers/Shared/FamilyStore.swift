@@ -89,7 +89,7 @@ package final class FamilyStore: ObjectStore {
         (self.settings, self.profile) = (settings, profile)
         (self.credentials, self.engine, self.time) = (credentials, engine, time)
         signer = settings.signer ?? profile.signer
-        errors = FamilyErrors(profile: profile)
+        errors = FamilyErrors(profile: profile, hasCustomerKey: settings.customerKey != nil)
         documents = FamilyDocuments(
             plusIsSpace: profile.plusIsSpace, encodesTokens: profile.encodesTokens,
             standardClass: profile.standardClass)

@@ -28,6 +28,8 @@ extension SwiftStore: ChangeableBucket {
     /// Metadata of a meaning of its own: the quota, which has its own field, and the secrets of URLs without credentials.
     private static let special: Set<String> = ["quota-bytes", "temp-url-key", "temp-url-key-2"]
 
+    /// The container's own counts, which lag behind (Swift documentation, container updater), the quota of its middleware, and its
+    /// properties.
     package func usage() async throws(ObjectStoreError) -> BucketUsage {
         let call = call(.usage, .head)
         let response = try await send(call)

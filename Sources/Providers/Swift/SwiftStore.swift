@@ -235,7 +235,6 @@ package final class SwiftStore: ObjectStore {
         _ = try entries(call, try await send(call))
     }
 
-    /// The container's own counts, which lag behind (Swift documentation, container updater), and the quota of its middleware.
     /// Of the answer's headers a URL can set only the file name for a browser (`filename`).
     package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
         let key = request.key

@@ -2,6 +2,7 @@ import Basics
 import FileSystem
 import HTTP
 import ObjectStorage
+import Settings
 
 extension CopyRun {
     // MARK: The journal
@@ -68,7 +69,7 @@ extension CopyRun {
     func copyInput(to there: ObjectTarget) throws(CommandError) {
         let session = try sessions.session(for: there)
         let key = ObjectKey(there.path)
-        var metadata = ObjectMetadata(contentType: ContentTypes.ofSystem.type(of: key))
+        var metadata = session.namedHeaders.completed(ObjectMetadata(), at: key)
         for change in options.rules.headers { change.apply(to: &metadata) }
         let rules = options.rules
         if rules.isDry {
@@ -133,10 +134,12 @@ extension CopyRun {
     }
 }
 
-extension ContentTypes {
-    /// The types of this system's table; without one, no name has a type.
-    static var ofSystem: ContentTypes {
-        guard let table = try? File(systemTable).read(atMost: 1 << 20) else { return ContentTypes() }
-        return ContentTypes(table: table)
+extension ObjectStoreSession {
+    /// What files get for their names: by the options, and the types of this system's table where the store does not find them out.
+    var namedHeaders: NamedHeaders {
+        let table =
+            request.settings.uploadPolicy.detectsType ? nil : try? File(ContentTypes.systemTable).read(atMost: 1 << 20)
+        return NamedHeaders(
+            types: table.map { ContentTypes(table: $0) } ?? ContentTypes(), rules: request.settings.headerRules)
     }
 }

@@ -89,6 +89,7 @@ struct PartedUpload: Sendable {
     private func begin() async throws(ObjectStoreError) -> Upload {
         var creation = request
         creation.condition = nil
+        creation.size = size
         let id = try await store.createUpload(creation)
         journal?.add(.upload(item: item, id: id.text, partSize: partSize, source: source))
         let parts = parts(partSize)

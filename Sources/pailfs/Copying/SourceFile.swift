@@ -75,11 +75,11 @@ struct SourceFile: Sendable {
             + AttributeCodec.text(status.changed)
     }
 
-    /// The headers of the object: mode and time as a mount stores them, and the type that belongs to the name. The owner is left
+    /// The headers of the object: mode and time as a mount stores them, and those that belong to the name. The owner is left
     /// out: another machine's numbers mean other users.
-    func metadata(at key: ObjectKey, types: ContentTypes) -> ObjectMetadata {
+    func metadata(at key: ObjectKey, _ named: NamedHeaders) -> ObjectMetadata {
         let attributes = Attributes(
             kind: .file, size: size, mode: status.permissions, mtime: status.modified, ctime: status.changed)
-        return AttributeCodec.encode(attributes, over: ObjectMetadata(contentType: types.type(of: key)))
+        return AttributeCodec.encode(attributes, over: named.completed(ObjectMetadata(), at: key))
     }
 }

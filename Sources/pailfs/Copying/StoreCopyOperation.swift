@@ -62,6 +62,7 @@ struct StoreCopyOperation: CopyOperation {
         do throws(ObjectStoreError) {
             let answer = try await copy(request, info, item: name)
             context.finished(name, source: info.version.etag.text, result: answer.etag.text)
+            Entry.warn(of: answer.callback, name)
             return .copied
         } catch {
             // The refused condition may be that of the source.

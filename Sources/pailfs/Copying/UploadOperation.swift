@@ -9,7 +9,7 @@ struct UploadOperation: CopyOperation {
     let store: any ObjectStore
     let root: ByteString
     let options: CommitOptions
-    let types: ContentTypes
+    let named: NamedHeaders
     let context: CopyContext
 
     func destination(of item: CopyItem) -> ByteString { item.key(below: root) }
@@ -32,7 +32,7 @@ struct UploadOperation: CopyOperation {
         }
         if context.rules.isExclusive { try await store.requireAbsent(key) }
         if context.rules.isDry { return .planned }
-        var metadata = file.metadata(at: key, types: types)
+        var metadata = file.metadata(at: key, named)
         for change in context.rules.headers { change.apply(to: &metadata) }
         var request = PutRequest(
             key, metadata: metadata, condition: context.rules.isExclusive ? .absent : nil,

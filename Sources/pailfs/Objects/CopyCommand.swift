@@ -5,8 +5,7 @@ import ObjectStorage
 /// Copies files to objects, objects to files, and objects to objects.
 struct CopyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "cp", abstract: "Copies files and objects into a bucket, out of it, or between two.",
-        discussion: "The same command resumes a copy that was interrupted.")
+        commandName: "cp", abstract: "Copies files and objects into a bucket, out of it, or between two.")
 
     @Argument(
         help: ArgumentHelp(

@@ -34,8 +34,9 @@ struct ListCommand: ParsableCommand {
         // As ls(1): the URL may be that of an object, of a directory, or only the start of keys.
         var prefix = path
         if !prefix.isEmpty, !prefix.hasSuffix("/") { prefix = prefix + "/" }
-        if try list(prefix, session) || path.isEmpty || after != nil || before != nil { return }
-        guard !path.hasSuffix("/") else { throw CommandError("\(url) has no keys; check its name") }
+        if try list(prefix, session) || path.isEmpty { return }
+        let isBounded = after != nil || before != nil
+        guard !path.hasSuffix("/") else { return try requireKeys(isBounded) }
         let key = ObjectKey(path)
         let info = try session.answer { store async throws(ObjectStoreError) -> ObjectInfo? in
             do throws(ObjectStoreError) { return try await store.head(key, condition: nil) } catch {
@@ -44,9 +45,20 @@ struct ListCommand: ParsableCommand {
             }
         }
         if let info {
+            guard isBetween(path) else { return }
             return print(object: ListedObject(key: key, version: info.version, storageClass: info.storageClass))
         }
-        guard try list(path, session) else { throw CommandError("\(url) has no keys; check its name") }
+        if try !list(path, session) { try requireKeys(isBounded) }
+    }
+
+    /// Between two keys there may be nothing.
+    private func requireKeys(_ isBounded: Bool) throws(CommandError) {
+        if !isBounded { throw CommandError("\(url) has no keys; check its name") }
+    }
+
+    /// Whether the key is between `after` and `before`.
+    private func isBetween(_ key: ByteString) -> Bool {
+        after.map { key > ByteString($0) } ?? true && before.map { key < ByteString($0) } ?? true
     }
 
     /// Prints the entries that begin with `prefix`, up to `limit`; false when the store has none there.
@@ -73,12 +85,9 @@ struct ListCommand: ParsableCommand {
     private func entries(of page: ListingPage) -> (shown: [ByteString], isPast: Bool) {
         var entries = page.objects.map { ($0.key, line($0)) }
         entries += page.commonPrefixes.map { ($0, line(prefix: $0)) }
-        let (first, end) = (after.map { ByteString($0) }, before.map { ByteString($0) })
-        let isPast = end.map { end in entries.contains { $0.0.bytes >= end } } ?? false
+        let isPast = before.map { end in entries.contains { $0.0.bytes >= ByteString(end) } } ?? false
         // A store may name the common prefix that `after` is below.
-        let shown = entries.filter { entry in
-            first.map { entry.0.bytes > $0 } ?? true && end.map { entry.0.bytes < $0 } ?? true
-        }
+        let shown = entries.filter { isBetween($0.0.bytes) }
         return (shown.sorted { $0.0.bytes < $1.0.bytes }.map(\.1), isPast)
     }
 

@@ -49,9 +49,6 @@ extension MountRequest {
     /// wants.
     func requireReadableAuthorities() throws(CommandError) {
         try Self.requireReadable(authorities)
-        if settings.clientKey != nil, settings.clientCertificate == nil {
-            throw CommandError("client-key is the key of a certificate, and none is set; set client-cert too")
-        }
         guard let own = clientCertificate else { return }
         let isOfVariables = settings.profile == nil && variable("OS_CERT") != nil
         let names =
