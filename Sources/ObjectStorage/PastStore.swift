@@ -25,7 +25,7 @@ package final class PastStore: ObjectStore {
     package var capabilities: Capabilities {
         var capabilities = base.capabilities
         (capabilities.accessControl, capabilities.tags, capabilities.restore) = (false, false, false)
-        (capabilities.move, capabilities.usage, capabilities.versions) = (false, false, false)
+        (capabilities.move, capabilities.usage) = (false, false)
         capabilities.newBuckets = nil
         return capabilities
     }
@@ -46,7 +46,7 @@ package final class PastStore: ObjectStore {
 
     package func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer {
         var request = request
-        request.version = try await version(of: request.key, .get)
+        if request.version == nil { request.version = try await version(of: request.key, .get) }
         return try await base.get(request, into: sink)
     }
 
@@ -77,6 +77,18 @@ package final class PastStore: ObjectStore {
 
     private func remember(_ version: StoredVersion) {
         found.withLock { _ = $0.insert(version, for: version.key) }
+    }
+
+    // MARK: Versions, which are the same at any time
+
+    package func versioning() async throws(ObjectStoreError) -> Versioning { try await base.versioning() }
+
+    package func versions(_ request: VersionsRequest) async throws(ObjectStoreError) -> VersionsPage {
+        try await base.versions(request)
+    }
+
+    package func head(_ key: ObjectKey, version: String) async throws(ObjectStoreError) -> ObjectInfo {
+        try await base.head(key, version: version)
     }
 
     // MARK: Listings

@@ -37,13 +37,15 @@ package enum CacheLocation {
 
     /// The name of the directory for one bucket and prefix at one endpoint: the same for the same content of the bucket,
     /// different for anything else. `account` is the account of the bucket, where the bucket's name alone does not identify it.
-    /// Readable, and at most 200 bytes.
+    /// A bucket `asOf` a time has other content than now. Readable, and at most 200 bytes.
     package static func name(
-        scheme: String, endpoint: String?, account: String? = nil, bucket: String, prefix: ByteString
+        scheme: String, endpoint: String?, account: String? = nil, bucket: String, prefix: ByteString,
+        asOf: Timestamp? = nil
     ) -> String {
         let place = host(of: endpoint) + (account.map { "@" + $0 } ?? "")
         let parts = [ByteString(scheme), ByteString(place), ByteString(bucket), prefix]
-        let name = parts.map(encoded).joined(separator: ",")
+        let time = asOf.map { ["\($0.iso8601Basic).\($0.nanoseconds)"] } ?? []
+        let name = (parts.map(encoded) + time).joined(separator: ",")
         if name.utf8.count <= 200 { return name }
         let digits = String(fingerprint(name), radix: 36)
         return String(decoding: name.utf8.prefix(160), as: UTF8.self) + "~" + digits

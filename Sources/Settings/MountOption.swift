@@ -144,6 +144,17 @@ package struct MountOption: Sendable {
         }
     }
 
+    /// A moment, in UTC or with an offset, or in seconds since 1970.
+    static func moment(_ name: String, _ field: Field<Timestamp?>, _ help: String) -> MountOption {
+        MountOption(name, "time", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            guard let time = Int64(text).map({ Timestamp(seconds: $0) }) ?? Timestamp(iso8601: text) else {
+                throw .badValue(
+                    name: name, value: text, expected: "a time such as 2026-11-30T12:00:00Z, or seconds since 1970")
+            }
+            settings[keyPath: field] = time
+        }
+    }
+
     static func keeper(_ name: String, _ field: Field<KeeperPlace?>, _ help: String) -> MountOption {
         MountOption(name, "keeper", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
             guard let place = KeeperPlace(text) else {

@@ -16,6 +16,7 @@ extension MountSettings {
                 throw .missingBase(name: name, base: base)
             }
         }
+        if asOf != nil { readOnly = true }
     }
 
     /// Applies one list of options, as of `-o`, to the settings of an existing mount; all of it or nothing.

@@ -44,6 +44,8 @@ package struct MountSettings: Sendable, Hashable {
 
     // MARK: what programs see
     package var readOnly = false
+    /// The bucket is shown as it was at this time, and is read-only; nil shows it as it is.
+    package var asOf: Timestamp?
     /// nil is the user that mounts.
     package var uid: UInt32?
     package var gid: UInt32?

@@ -27,6 +27,11 @@ package enum OptionTable {
                 + "environment says of credentials counts then."),
         .flag("path-style", \.pathStyle, "Put the bucket name into the path of URLs instead of the host name."),
         .flag("ro", \.readOnly, "Mount read-only."),
+        .moment(
+            "as-of", \.asOf,
+            "Show the bucket read-only as it was at this time, such as 2026-11-30T12:00:00Z, or in seconds since 1970. The "
+                + "bucket must have kept versions since then. Each directory in a listing costs a request more."
+        ).only(for: .s3, .oss, .cos),
         .flag(
             "allow_other", \.allowOther,
             "Allow other users to use the mount. A user other than root needs user_allow_other in /etc/fuse.conf. "
@@ -240,7 +245,8 @@ package enum OptionTable {
             "File with the certificate (PEM) of this machine, for servers that ask for one."),
         .path(
             "client-key", "file", \.clientKey,
-            "File with the key (PEM) of client-cert, where that file does not have it.").with("client-cert"),
+            "File with the key (PEM) of client-cert, where that file does not have it."
+        ).with("client-cert"),
         .header("header", \.headers, "Header to add to every request; may be given several times."),
         .text("user-agent", "text", \.userAgent, "User-Agent header of requests. Default: pailfs and its version."),
         .text("user-agent-mark", "text", \.userAgentMark, "Text to append to the User-Agent header."),

@@ -244,7 +244,9 @@ extension OptionEffect {
                 let gone = try await list("client-cert=/none")
                 #expect(gone.errors.contains("the client-cert /none cannot be read"), "\(gone)")
                 let half = try await list("client-key=\(own).key")
-                #expect(half.status == 1 && half.errors.contains("does nothing without client-cert; set client-cert too"), "\(half)")
+                #expect(
+                    half.status == 1 && half.errors.contains("does nothing without client-cert; set client-cert too"),
+                    "\(half)")
                 await recorder.stop()
             }
         },

@@ -69,6 +69,7 @@ extension OptionEffect {
                 #expect(!refused.succeeded && refused.errors.contains("Read-only file system"), "\(refused)")
             }
         },
+        asOf,
         OptionEffect("uid", "gid", "umask") {
             try await withMount("uid=1234", "gid=2345", "umask=027") { world, _ in
                 try await putFile(world, "a/file")

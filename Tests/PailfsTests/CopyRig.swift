@@ -91,7 +91,9 @@ final class CopyRig {
     func uploading(_ context: CopyContext, to root: ByteString) -> UploadOperation {
         var options = CommitOptions()
         options.partSize = Self.partSize
-        return UploadOperation(store: store, root: root, options: options, named: NamedHeaders(types: ContentTypes(), rules: []), context: context)
+        return UploadOperation(
+            store: store, root: root, options: options, named: NamedHeaders(types: ContentTypes(), rules: []),
+            context: context)
     }
 
     /// Uploads what is in the directories below the key `root`.

@@ -25,7 +25,9 @@ extension BucketFileSystem {
             case .writing: break
             }
         }
-        report.failedFiles = lastErrors.withLock { errors in dirty.count { errors.peek($0.file.ino)?.keepsFileUnstored == true } }
+        report.failedFiles = lastErrors.withLock { errors in
+            dirty.count { errors.peek($0.file.ino)?.keepsFileUnstored == true }
+        }
         // All of a line but its age takes lookups in the metadata cache.
         let oldest = dirty.map { (file: $0.file, isOpen: $0.users > 0, since: Self.changed($0.file)) }
             .sorted { ($0.since, $0.file.ino.rawValue) < ($1.since, $1.file.ino.rawValue) }.prefix(mostFiles)

@@ -123,7 +123,8 @@ extension CopyRun {
         switch (source.session, target) {
         case (nil, let target?):
             return UploadOperation(
-                store: target.store, root: root, options: target.commitOptions, named: target.namedHeaders, context: context)
+                store: target.store, root: root, options: target.commitOptions, named: target.namedHeaders,
+                context: context)
         case (let session?, nil):
             return DownloadOperation(
                 store: source.store ?? session.store, root: CopyPlan.withoutSlash(root).description, umask: Self.umask,

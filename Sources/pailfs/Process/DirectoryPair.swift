@@ -57,7 +57,8 @@ struct DirectoryPair: Sendable, Hashable {
         do { found = try request.foundStore() } catch { throw CommandError(error, request) }
         return CacheLocation.name(
             scheme: request.scheme.rawValue, endpoint: found.endpoint ?? request.settings.endpoint,
-            account: found.account, bucket: request.bucket ?? "", prefix: request.prefix)
+            account: found.account, bucket: request.bucket ?? "", prefix: request.prefix,
+            asOf: request.settings.asOf)
     }
 
     /// The parent directories for all mounts.

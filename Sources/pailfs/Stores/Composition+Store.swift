@@ -63,6 +63,7 @@ extension Composition {
         stack.retry.deadline = options.timeout
         stack.retry.transferTries = options.retries + 1
         stack.limits.filter = KeyFilter(options.filters)
+        stack.asOf = options.asOf
         stack.limits.largestFile = options.largestFile ?? .max
         return StoreStack.make(
             provider, prefix: request.prefix, options: stack, meter: meter, time: time, logger: logger)
@@ -79,6 +80,14 @@ extension Composition {
             throw CommandError(
                 "header-for cannot set x-amz-meta-\(name), in which pailfs keeps attributes of the file; leave it out"
             )
+        }
+        if let time = request.settings.asOf {
+            guard time <= SystemTime().now() else {
+                throw CommandError("as-of is a time that has not come yet; write an earlier one, or leave it out")
+            }
+            guard request.bucket != nil else {
+                throw CommandError("as-of shows one bucket, not those of an account; name a bucket in the URL")
+            }
         }
         let pair = ["PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY"]
         let given = pair.filter { request.environment[$0].map { !$0.isEmpty } ?? false }
