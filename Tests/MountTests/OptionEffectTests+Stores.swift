@@ -127,7 +127,7 @@ extension OptionEffect {
                 #expect(unnamed.status == 1 && unnamed.errors.contains("set sse-customer-key-file"), "\(unnamed)")
                 let other = try await world.pailfs(
                     ["stat", world.bucket.url + "/file", "-o", world.options([key("other")])])
-                #expect(other.status == 1 && other.errors.contains("leave out that option"), "\(other)")
+                #expect(other.status == 1 && other.errors.contains("leave sse-customer-key-file out"), "\(other)")
             }
         },
         OptionEffect("traffic-limit") {

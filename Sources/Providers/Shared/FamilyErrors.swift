@@ -76,7 +76,7 @@ struct FamilyErrors: Sendable {
         if operation == .head, response.status == 400, document == nil, profile.customerKeys {
             message +=
                 hasCustomerKey
-                ? "; the object may have another key than that of sse-customer-key-file, or none: leave out that option"
+                ? "; leave sse-customer-key-file out if the object has no such key, or set it to the right one"
                 : "; set sse-customer-key-file if the object was encrypted with a key of its writer's"
         }
         var error = ObjectStoreError(
