@@ -2,6 +2,12 @@ import Basics
 
 /// Versions of objects in buckets of the account. The account itself has none: a listing names a bucket.
 extension AccountStore {
+    /// Of the bucket that the key or prefix names.
+    package func versioning(of key: ObjectKey) async throws(ObjectStoreError) -> Versioning {
+        guard let place = Place(key.bytes) else { throw Self.bucketsAreFixed(.checkAccess, key) }
+        return try await store(of: place.bucket).versioning()
+    }
+
     package func versions(_ request: VersionsRequest) async throws(ObjectStoreError) -> VersionsPage {
         guard let place = Place(request.prefix) else {
             throw .lacking(.versions, nil, "a listing of the versions in all buckets")

@@ -3,6 +3,12 @@ extension InterceptedStore {
         try await run(context(.checkAccess)) { () async throws(ObjectStoreError) in try await base.versioning() }
     }
 
+    package func versioning(of key: ObjectKey) async throws(ObjectStoreError) -> Versioning {
+        try await run(context(.checkAccess)) { () async throws(ObjectStoreError) in
+            try await base.versioning(of: key)
+        }
+    }
+
     package func versions(_ request: VersionsRequest) async throws(ObjectStoreError) -> VersionsPage {
         try await run(context(.versions)) { () async throws(ObjectStoreError) in try await base.versions(request) }
     }
@@ -13,7 +19,7 @@ extension InterceptedStore {
         }
     }
 
-    /// A repeated delete of a version deletes nothing else.
+    /// A repeated delete of a version deletes nothing else, except of the version `null`, which a write in between makes anew.
     package func delete(_ key: ObjectKey, version: String) async throws(ObjectStoreError) {
         try await run(context(.deleteVersion, key)) { () async throws(ObjectStoreError) in
             try await base.delete(key, version: version)

@@ -8,6 +8,8 @@ package import Basics
 package protocol ObjectVersionStore: Sendable {
     /// Whether the bucket keeps versions. `.accessDenied` to credentials that may not read that.
     func versioning() async throws(ObjectStoreError) -> Versioning
+    /// Whether the key's bucket keeps versions; a store of one bucket need not have its own.
+    func versioning(of key: ObjectKey) async throws(ObjectStoreError) -> Versioning
     /// One page of the versions and delete markers: by key, and of a key the newest first.
     func versions(_ request: VersionsRequest) async throws(ObjectStoreError) -> VersionsPage
     func head(_ key: ObjectKey, version: String) async throws(ObjectStoreError) -> ObjectInfo
@@ -94,6 +96,8 @@ extension ObjectVersionStore {
     package func versioning() async throws(ObjectStoreError) -> Versioning {
         throw .lacking(.checkAccess, nil, Self.versions)
     }
+
+    package func versioning(of key: ObjectKey) async throws(ObjectStoreError) -> Versioning { try await versioning() }
 
     package func versions(_ request: VersionsRequest) async throws(ObjectStoreError) -> VersionsPage {
         throw .lacking(.versions, nil, Self.versions)

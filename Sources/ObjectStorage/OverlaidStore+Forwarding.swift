@@ -82,6 +82,10 @@ extension OverlaidStore {
 extension OverlaidStore {
     package func versioning() async throws(ObjectStoreError) -> Versioning { try await base.versioning() }
 
+    package func versioning(of key: ObjectKey) async throws(ObjectStoreError) -> Versioning {
+        try await base.versioning(of: key)
+    }
+
     package func versions(_ request: VersionsRequest) async throws(ObjectStoreError) -> VersionsPage {
         try await base.versions(request)
     }

@@ -217,6 +217,10 @@ extension PrefixedStore {
 extension PrefixedStore {
     package func versioning() async throws(ObjectStoreError) -> Versioning { try await base.versioning() }
 
+    package func versioning(of key: ObjectKey) async throws(ObjectStoreError) -> Versioning {
+        try await base.versioning(of: down(key))
+    }
+
     package func versions(_ request: VersionsRequest) async throws(ObjectStoreError) -> VersionsPage {
         var request = request
         request.prefix = prefix + request.prefix

@@ -195,6 +195,24 @@ extension RealMounts {
             }
         }
 
+        /// In a mount of an account the bucket of the path is asked.
+        @Test(.timeLimit(.minutes(2)), arguments: withVersions)
+        func aBucketOfAnAccountWithoutVersioningSaysTheRemedy(_ provider: Provider) async throws {
+            try await provider.withWorld { world in
+                try await store("content", as: "d/k", in: world)
+                let account = try World(scratch: world.scratch, bucket: world.bucket.account)
+                try await account.mount()
+                let bucket = world.bucket.name
+                for command in ["versions %\(bucket)/d/k", "versions %\(bucket)/d", "undelete %\(bucket)/d/k"] {
+                    let refused = try await run(command, in: account)
+                    #expect(
+                        refused.status == 1 && refused.errors.contains("keeps no versions; enable versioning"),
+                        "\(command): \(refused)")
+                }
+                try await account.unmount()
+            }
+        }
+
         @Test(.timeLimit(.minutes(2)), arguments: [Provider.kodo, .cssp])
         func aStoreWithoutVersionsSaysSo(_ provider: Provider) async throws {
             try await provider.withWorld { world in

@@ -57,15 +57,19 @@ struct ObjectVersions {
         }
     }
 
-    /// Throws: when the bucket never had versioning. Credentials that may not read that are no error.
-    private func requireVersioning(_ key: ObjectKey) throws(CommandError) {
-        let versioning = try session.answer { store async throws(ObjectStoreError) -> Versioning? in
-            do throws(ObjectStoreError) { return try await store.versioning() } catch {
-                guard [.accessDenied, .notSupported].contains(error.kind) else { throw error }
+    /// Whether the key's bucket keeps versions; nil for credentials that may not read that.
+    private func versioning(of key: ObjectKey) throws(CommandError) -> Versioning? {
+        try session.answer { store async throws(ObjectStoreError) -> Versioning? in
+            do throws(ObjectStoreError) { return try await store.versioning(of: key) } catch {
+                guard error.kind == .accessDenied else { throw error }
                 return nil
             }
         }
-        guard versioning == .never else { return }
+    }
+
+    /// Throws: when the bucket never had versioning.
+    private func requireVersioning(_ key: ObjectKey) throws(CommandError) {
+        guard try versioning(of: key) == .never else { return }
         let bucket = session.request.bucket.map { "the bucket \($0)" } ?? "the bucket of \(url)"
         throw CommandError(
             "\(bucket) keeps no versions; enable versioning in the store's console, and it keeps those of later writes")
