@@ -195,6 +195,37 @@ extension RealMounts {
             }
         }
 
+        /// While versioning is suspended, a write replaces the version `null`: a copy of another version onto the key would.
+        @Test(.timeLimit(.minutes(2)))
+        func aSuspendedBucketKeepsItsNullVersion() async throws {
+            try await withBucket(.s3) { world in
+                try await store("first", as: "k", in: world)
+                let first = try await versions("@k", in: world)[0].version
+                let client = "boto3.client('s3', endpoint_url=os.environ['ENDPOINT'], region_name='us-east-1')"
+                let suspended = "{'Status': 'Suspended'}"
+                _ = try await world.python(
+                    "import boto3, os; \(client).put_bucket_versioning("
+                        + "Bucket='\(world.bucket.name)', VersioningConfiguration=\(suspended))")
+                try await store("second", as: "k", in: world)
+                let history = try await versions("@k", in: world).map(\.version)
+                #expect(history == ["null", first])
+                for command in ["restore-version @k \(first)", "cp --version \(first) @k @k"] {
+                    let refused = try await run(command, in: world)
+                    #expect(
+                        refused.status == 1 && refused.errors.contains("pailfs cp --version null"),
+                        "\(command): \(refused)")
+                }
+                #expect(try await versions("@k", in: world).map(\.version) == history)
+                try await output("cp --version null @k @kept", in: world)
+                #expect(try await output("cp @kept -", in: world) == "second")
+                try await output("restore-version @k null", in: world)
+                #expect(try await output("cp @k -", in: world) == "second")
+                try await output("rm --version null @k", in: world)
+                try await output("restore-version @k \(first)", in: world)
+                #expect(try await output("cp @k -", in: world) == "first")
+            }
+        }
+
         /// In a mount of an account the bucket of the path is asked.
         @Test(.timeLimit(.minutes(2)), arguments: withVersions)
         func aBucketOfAnAccountWithoutVersioningSaysTheRemedy(_ provider: Provider) async throws {

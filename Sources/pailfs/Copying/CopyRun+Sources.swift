@@ -131,6 +131,10 @@ extension CopyRun {
                 directories: directories, context: context)
         case (let session?, let target?):
             let route = CopyRoute(from: session, to: target)
+            if let version = source.version, route.isOfOneProvider, route.bucket == nil, place == source.path {
+                let versions = try ObjectVersions(session, Output.text(source.end.label + source.path))
+                try versions.requireNoneReplaced(in: try versions.all(of: ObjectKey(place)), byCopying: version)
+            }
             var overlap: ByteString?
             if source.isTree, route.isOfOneProvider, route.bucket == nil {
                 let prefix = Self.prefix(source)

@@ -31,11 +31,31 @@ struct ObjectVersions {
 
     /// The version or delete marker of the key with this ID.
     func version(_ id: String, of key: ObjectKey) throws(CommandError) -> StoredVersion {
-        guard let found = try all(of: key).first(where: { $0.id == id }) else {
+        try version(id, in: try all(of: key))
+    }
+
+    func version(_ id: String, in history: [StoredVersion]) throws(CommandError) -> StoredVersion {
+        guard let found = history.first(where: { $0.id == id }) else {
             throw CommandError("\(url) has no version \(id); \"pailfs versions\" lists those that it has")
         }
         return found
     }
+
+    /// Refuses a copy of the version `id` onto its own key if it would replace another version for good: while versioning is
+    /// suspended, a write replaces the version `null`.
+    func requireNoneReplaced(in history: [StoredVersion], byCopying id: String) throws(CommandError) {
+        guard id != StoredVersion.null, let replaced = history.first(where: { $0.id == StoredVersion.null }),
+            !replaced.isDeleteMarker
+        else { return }
+        let versioning = try versioning(of: replaced.key)
+        // As the latest, the version shows that versioning was suspended when it was written.
+        guard versioning == .suspended || versioning == nil && replaced.isLatest else { return }
+        throw CommandError(
+            "\(bucket) has versioning suspended, so this would replace the version null of \(url); enable versioning, or "
+                + "copy it elsewhere with \"pailfs cp --version null\" and delete it with \"pailfs rm --version null\"")
+    }
+
+    private var bucket: String { session.request.bucket.map { "the bucket \($0)" } ?? "the bucket of \(url)" }
 
     /// Calls `body` with each page of the versions below a prefix.
     ///
@@ -70,7 +90,6 @@ struct ObjectVersions {
     /// Throws: when the bucket never had versioning.
     private func requireVersioning(_ key: ObjectKey) throws(CommandError) {
         guard try versioning(of: key) == .never else { return }
-        let bucket = session.request.bucket.map { "the bucket \($0)" } ?? "the bucket of \(url)"
         throw CommandError(
             "\(bucket) keeps no versions; enable versioning in the store's console, and it keeps those of later writes")
     }

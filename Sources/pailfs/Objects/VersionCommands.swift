@@ -43,19 +43,25 @@ struct RestoreVersionCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore-version",
         abstract: "Makes an earlier version of an object the latest; the store copies it.",
-        discussion: "The versions after it are kept. \"pailfs versions\" lists the IDs.")
+        discussion: """
+            The versions after it are kept; while versioning is suspended, a copy that would replace one of them is refused. \
+            "pailfs versions" lists the IDs.
+            """)
 
     @OptionGroup var object: ObjectArguments
     @Argument(help: "The ID of the version.") var version: String
 
     mutating func run() throws {
         let (session, key) = try object.object(new: true, following: false, changing: true)
-        let found = try ObjectVersions(session, object.url).version(version, of: key)
+        let versions = try ObjectVersions(session, object.url)
+        let history = try versions.all(of: key)
+        let found = try versions.version(version, in: history)
         guard !found.isDeleteMarker else {
             throw CommandError(
                 "the version \(version) of \(object.url) is a delete marker, which has no content; "
                     + "\"pailfs rm \(object.url)\" deletes the object again")
         }
+        try versions.requireNoneReplaced(in: history, byCopying: version)
         defer { session.target?.noteChange() }
         try session.answer(inTime: false) { [version] store async throws(ObjectStoreError) in
             _ = try await store.restoreVersion(key, version)
@@ -86,7 +92,7 @@ struct UndeleteCommand: ParsableCommand {
             guard history[0].isDeleteMarker else {
                 throw CommandError("\(object.url) exists; there is nothing to undelete")
             }
-            guard try undelete(history, in: session) else {
+            guard try undelete(history, of: versions) else {
                 throw CommandError("\(object.url) has delete markers only; there is no version to bring back")
             }
             return
@@ -97,7 +103,7 @@ struct UndeleteCommand: ParsableCommand {
         func finish() {
             defer { history = [] }
             guard history.first?.isDeleteMarker == true else { return }
-            do throws(CommandError) { if try undelete(history, in: session) { count += 1 } } catch {
+            do throws(CommandError) { if try undelete(history, of: versions) { count += 1 } } catch {
                 failures += 1
                 Entry.say("pailfs: not undeleted: \(Output.text(history[0].key.bytes)): \(error.message)")
             }
@@ -116,16 +122,22 @@ struct UndeleteCommand: ParsableCommand {
     }
 
     /// Makes the last version of a deleted object its latest; false when it has none.
-    private func undelete(_ history: [StoredVersion], in session: ObjectStoreSession) throws(CommandError) -> Bool {
+    private func undelete(_ history: [StoredVersion], of versions: ObjectVersions) throws(CommandError) -> Bool {
         let markers = history.prefix { $0.isDeleteMarker }
         guard let last = history.dropFirst(markers.count).first else { return false }
-        try session.answer(inTime: false) { store async throws(ObjectStoreError) in
+        let isAllowed = try versions.session.answer(inTime: false) { store async throws(ObjectStoreError) in
             do throws(ObjectStoreError) {
                 for marker in markers { try await store.delete(marker.key, version: marker.id) }
             } catch {
                 guard error.kind == .accessDenied else { throw error }
-                _ = try await store.restoreVersion(last.key, last.id)
+                return false
             }
+            return true
+        }
+        if isAllowed { return true }
+        try versions.requireNoneReplaced(in: history, byCopying: last.id)
+        try versions.session.answer(inTime: false) { store async throws(ObjectStoreError) in
+            _ = try await store.restoreVersion(last.key, last.id)
         }
         return true
     }
