@@ -50,6 +50,11 @@ extension FamilyStore {
             if let version = source.version { try await reader.head(source.key, version: version) } else {
                 try await reader.head(source.key, condition: source.ifMatch.map { .ifMatch($0) })
             }
+        if let etag = source.ifMatch, etag != info.version.etag {
+            throw ObjectStoreError(
+                .preconditionFailed, .copy, key: source.key, code: "OtherVersion",
+                message: "the source was replaced while it was copied")
+        }
         var restated = restated
         // The tags of a source in another bucket are not copied: the credentials for its objects need not allow reading their
         // tags.

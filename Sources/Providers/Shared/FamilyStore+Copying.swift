@@ -68,13 +68,13 @@ extension FamilyStore {
     }
 
     /// Copies an object, or a `version` of it, onto itself with these headers and this class. Copies lose encryption and ACL, so
-    /// they are restated as well. An older version needs no condition: it never changes.
+    /// they are restated as well. Only the bytes that were looked at are copied: the version `null` can be another one by now.
     func rewrite(
         _ key: ObjectKey, _ found: Found, _ metadata: ObjectMetadata, storageClass: String, version: String? = nil
     ) async throws(ObjectStoreError) -> PutAnswer {
         let info = found.info
         let restated = found.encryption + (try await aclHeaders(of: key, version: version))
-        let source = CopySource(key, ifMatch: version == nil ? info.version.etag : nil, version: version)
+        let source = CopySource(key, ifMatch: info.version.etag, version: version)
         if info.version.size > capabilities.largestCopy {
             return try await rewriteByParts(source, info, metadata, storageClass: storageClass, restated)
         }
@@ -102,7 +102,10 @@ extension FamilyStore {
         _ restated: [(name: String, value: String)]
     ) async throws(ObjectStoreError) -> PutAnswer {
         var request = CopyRequest(source, to: key, metadata: metadata, storageClass: storageClass)
-        if let etag = source.ifMatch, capabilities.putIfMatch { request.condition = .match(etag) }
+        // The key's latest version is not the one that is copied.
+        if let etag = source.ifMatch, source.version == nil, capabilities.putIfMatch {
+            request.condition = .match(etag)
+        }
         return try await carry(request, restated: restated)
     }
 
@@ -126,7 +129,8 @@ extension FamilyStore {
                 let part = PartRequest(key, upload, number: Int(index) + 1)
                 parts.append(try await uploadPartCopy(part, from: source, range: range))
             }
-            var condition: WriteCondition? = capabilities.putIfMatch ? source.ifMatch.map { .match($0) } : nil
+            let replaced = source.version == nil ? source.ifMatch : nil
+            var condition: WriteCondition? = capabilities.putIfMatch ? replaced.map { .match($0) } : nil
             if let wanted = condition, !capabilities.completionCondition {
                 try await look(for: wanted, .updateMetadata, key)
                 condition = nil

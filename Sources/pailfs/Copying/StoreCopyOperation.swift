@@ -75,9 +75,7 @@ struct StoreCopyOperation: CopyOperation {
         var metadata = info.metadata
         for change in rules.headers { change.apply(to: &metadata) }
         let keepsHeaders = rules.headers.isEmpty && (key != from || bucket != nil || !isOfOneProvider)
-        // An older version never changes.
-        let source = CopySource(
-            from, in: bucket, ifMatch: version == nil ? info.version.etag : nil, version: version)
+        let source = CopySource(from, in: bucket, ifMatch: info.version.etag, version: version)
         var request = CopyRequest(
             source, to: key, metadata: keepsHeaders ? nil : metadata,
             condition: rules.isExclusive ? .absent : nil,
