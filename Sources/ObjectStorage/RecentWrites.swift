@@ -127,9 +127,12 @@ package final class RecentWrites: Sendable {
     }
 
     /// Another client may have changed the object at a key, and those below a key that ends in a slash or is empty: their state
-    /// is unknown until a HEAD.
+    /// is unknown until a HEAD. Trees that an earlier process deleted may have objects again, too.
     func distrust(_ key: ByteString) {
         let isPrefix = key.isEmpty || key.hasSuffix("/")
+        contents.withLock { contents in
+            contents.gone.removeAll { key.hasPrefix($0.prefix) || isPrefix && $0.prefix.hasPrefix(key) }
+        }
         let keys = isPrefix ? self.keys(below: key) : [ObjectKey(key)]
         for key in keys { doubt(key) }
     }

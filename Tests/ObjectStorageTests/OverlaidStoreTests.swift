@@ -334,6 +334,20 @@ import Testing
         #expect(base.count(.head) == 0)
     }
 
+    /// By its older versions, which are older than the removal: a command reports the change.
+    @Test(arguments: ["", "d/", "d/e/", "d/e/g/", "d/e/f"] as [ByteString])
+    func whatComesBackOfATreeThatWasRemovedIsSeen(_ changed: ByteString) async throws {
+        let base = MemoryStore(time: time)
+        base.setObject("d/e/f", [1])
+        time.advance(by: .seconds(31))
+        let store = OverlaidStore(base, RecentWrites(lag: .seconds(30), time: time))
+        store.recent.remember("d/", nil, at: time.now())
+        #expect(try await all(ListRequest(), of: store).isEmpty)
+        store.distrust(changed)
+        #expect(try await store.list(ListRequest()).objects.map(\.key) == ["d/e/f"])
+        #expect(try await all(directories, of: store) == ["d/"])
+    }
+
     @Test func whatIsPutIntoATreeThatWasRemovedIsSeen() async throws {
         let base = MemoryStore(time: time)
         let store = OverlaidStore(base, RecentWrites(lag: .seconds(30), time: time))

@@ -85,7 +85,8 @@ struct UndeleteCommand: ParsableCommand {
         let (session, path) = try object.location.open(
             object.url, whole: recursive, new: true, following: false, changing: true)
         let versions = try ObjectVersions(session, object.url)
-        defer { session.target?.noteChange() }
+        let below = path.isEmpty || path.hasSuffix("/") ? path : path + "/"
+        defer { session.target?.noteChange(of: recursive && !below.isEmpty ? ObjectKey(below) : nil) }
         guard recursive else {
             guard !path.isEmpty else { throw CommandError("\(object.url) names no object; write scheme://bucket/key") }
             let history = try versions.all(of: ObjectKey(path))
@@ -108,8 +109,7 @@ struct UndeleteCommand: ParsableCommand {
                 Entry.say("pailfs: not undeleted: \(Output.text(history[0].key.bytes)): \(error.message)")
             }
         }
-        try versions.pages(below: path.isEmpty || path.hasSuffix("/") ? path : path + "/") {
-            (page) throws(CommandError) in
+        try versions.pages(below: below) { (page) throws(CommandError) in
             for version in page {
                 if version.key != history.first?.key { finish() }
                 history.append(version)
