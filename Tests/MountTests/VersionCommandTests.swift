@@ -145,6 +145,9 @@ extension RealMounts {
                 let nothing = try await run("undelete -r %d", in: world)
                 #expect(nothing.status == 1 && nothing.errors.contains("nothing below it"), "\(nothing)")
                 // A directory that is gone, and a key that was deleted twice.
+                try await world.sh("rm -r d; test ! -e d")
+                try await output("undelete -r %d", in: world)
+                try await world.sh("test \"$(cat d/a d/b d/kept)\" = 1223; test \"$(ls d | xargs)\" = 'a b kept'")
                 try await world.sh("rm -r d")
                 try await output("flush --wait %", in: world)
                 try await world.unmount()
@@ -192,6 +195,44 @@ extension RealMounts {
                         refused.status == 1 && refused.errors.contains("keeps no versions; enable versioning"),
                         "\(command): \(refused)")
                 }
+            }
+        }
+
+        /// Removals of many files are sent together, a moment after rm(1) has ended.
+        @Test(.timeLimit(.minutes(2)), arguments: withVersions)
+        func whatWasJustRemovedComesBackAndStays(_ provider: Provider) async throws {
+            try await withBucket(provider) { world in
+                try await world.mount()
+                try await world.sh("mkdir d; for i in 1 2 3 4 5 6 7 8; do printf $i >d/$i; done")
+                try await output("flush --wait %", in: world)
+                let kept = try #require(try await versions("%d/7", in: world).first).version
+                try await world.sh("rm d/*; \(Programs.pailfs) undelete d/6")
+                try await world.sh("printf 9 >d/9; rm d/1 d/2 d/3 d/4 d/5 d/6 d/7 d/8 d/9 2>/dev/null || :")
+                try await output("restore-version %d/7 \(kept)", in: world)
+                try await output("flush --wait %", in: world)
+                try await world.sh("test \"$(ls d)\" = 7; test $(cat d/7) = 7")
+                #expect(try await output("cp @d/7 -", in: world) == "7")
+            }
+        }
+
+        /// Its object is deleted when it is closed, also one that a command has brought back.
+        @Test(.timeLimit(.minutes(2)), arguments: withVersions)
+        func whatIsRemovedButOpenIsNotBroughtBack(_ provider: Provider) async throws {
+            try await withBucket(provider) { world in
+                try await store("content", as: "k", in: world)
+                try await world.mount()
+                let id = try await versions("%k", in: world)[0].version
+                try await world.sh(
+                    """
+                    exec 3<k; rm k
+                    for command in 'undelete k' 'restore-version k \(id)'; do
+                        if \(Programs.pailfs) $command 2>$T/errors; then exit 1; fi
+                        grep -q 'close it first' $T/errors
+                    done
+                    """)
+                try await output("flush --wait %", in: world)
+                try await output("undelete %k", in: world)
+                try await world.sh("test $(cat k) = content")
             }
         }
 

@@ -36,6 +36,16 @@ package struct ObjectLocation: Sendable {
     package var isDirectory: Bool
     /// The number of files at or below the path with changes that are not in the bucket.
     package var dirtyFiles: Int
+    /// The removal of an object at or below the key that the store has not carried out.
+    package var removal: UnsentRemoval?
+}
+
+/// Why an object whose name is removed from the mount is still in the bucket. It is deleted later, unless it has changed by then.
+package enum UnsentRemoval: String, Sendable, Codable {
+    /// A program has the file open, and only the object has its bytes.
+    case open
+    /// The store has refused the removal, which is retried.
+    case refused
 }
 
 /// `pailfs explain`, `pailfs refresh` and the lookups of commands that work on objects.
@@ -79,6 +89,22 @@ extension BucketFileSystem {
             guard let key else { throw error }
             return ObjectLocation(key: key, isDirectory: false, dirtyFiles: 0)
         }
+    }
+
+    /// The same after the waiting removals at or below the object are sent: the bucket has what the mount shows.
+    package func locateWithoutRemovals(_ path: ByteString) async throws(FileSystemError) -> ObjectLocation {
+        var location = try locate(path)
+        let key = location.key
+        let below = key.isEmpty || key.hasSuffix("/") ? key : key + "/"
+        for key in Set([key, below]) { await jobs.sendRemovals(at: key) }
+        if pendingDeletions[ObjectKey(key)] != nil || !pendingDeletions.keys(below: below).isEmpty {
+            location.removal = .open
+        } else if jobs.unfinished.contains(where: {
+            $0.act == .removal && ($0.key == key || $0.key.hasPrefix(below))
+        }) {
+            location.removal = .refused
+        }
+        return location
     }
 
     /// A command changed the object of a path at the store, or the object `key` at or below the path. The next use of the name,

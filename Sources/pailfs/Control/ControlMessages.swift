@@ -14,7 +14,7 @@ enum ControlRequest: Sendable, Codable {
     case explain(path: ByteString)
     /// Makes the next use of anything at or below the path ask the store.
     case refresh(path: ByteString)
-    /// Returns where in the bucket a path is, and how the mount reaches the bucket.
+    /// Sends the waiting removals at or below the path. Returns where in the bucket it is, and how the mount reaches the bucket.
     case locate(path: ByteString)
     /// A command has changed the path's object at the store or, if `key` is set, the object with that key below the mount's
     /// prefix, and with a slash at the key's end all objects below it. `key` is newer than the version.

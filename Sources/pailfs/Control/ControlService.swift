@@ -58,8 +58,8 @@ struct ControlService: Sendable {
                 return .done
             }
         case .locate(let path):
-            return answer { () throws(FileSystemError) in
-                .located(ObjectPlace(asked, try fileSystem.locate(path)))
+            return act(isWanted) { [fileSystem, asked] () async throws(FileSystemError) in
+                .located(ObjectPlace(asked, try await fileSystem.locateWithoutRemovals(path)))
             }
         case .changed(let path, let key):
             return act(isWanted) { [fileSystem] () async throws(FileSystemError) in

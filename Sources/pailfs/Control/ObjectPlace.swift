@@ -14,11 +14,14 @@ struct ObjectPlace: Sendable, Codable {
     var isDirectory: Bool
     /// Files at or below it whose present state the bucket does not have.
     var dirtyFiles: Int
+    /// Of an object at or below it; newer than the version.
+    var removal: UnsentRemoval?
 
     init(_ request: MountRequest, _ location: ObjectLocation) {
         (url, options, directory) = (request.url, request.optionLists, request.directory)
         environment = request.environment
         (key, isDirectory, dirtyFiles) = (location.key, location.isDirectory, location.dirtyFiles)
+        removal = location.removal
     }
 
     /// The request that the mount was made with, and after its options `more`.

@@ -41,6 +41,7 @@ struct StoreOptions: ParsableArguments {
     ) throws(CommandError) -> (store: ObjectStoreSession, path: ByteString) {
         let target = try ObjectTarget(place, options: options, whole: whole, new: new, following: following)
         if changing { try target.requireWritable() }
+        if changing, new { try target.requireRemoved(place) }
         let request = hastened ? target.request.hastened() : target.request
         return (try ObjectStoreSession(request, target: target), target.path)
     }

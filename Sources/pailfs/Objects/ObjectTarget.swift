@@ -1,4 +1,5 @@
 import Basics
+import FileSystem
 import ObjectStorage
 import Settings
 
@@ -14,6 +15,8 @@ struct ObjectTarget: Sendable {
     let isDirectory: Bool?
     /// The prefix of the mount's keys.
     private let prefix: ByteString
+    /// Of the path's object, or of one below it.
+    private let removal: UnsentRemoval?
 
     /// `options` come after those of the mount. A path with changes that the bucket does not have yet is refused; a directory
     /// only when `whole`. A `new` path need not exist; with a slash at its end it is a directory then. A symbolic link at the end
@@ -38,12 +41,14 @@ struct ObjectTarget: Sendable {
             path = prefix + place.key + (isNewDirectory ? "/" : "")
             request.prefix = ""
             (self.request, self.mount, isDirectory) = (request, mount, place.isDirectory)
+            removal = place.isDirectory && !whole ? nil : place.removal
             return
         }
         var request = try MountRequest(url: text, mountpoint: "", options: options, environment: Entry.environment)
         path = Self.path(ofURL: text)
         request.prefix = ""
         (self.request, mount, isDirectory, prefix) = (request, nil, nil, "")
+        removal = nil
     }
 
     /// The part after `scheme://bucket/`, byte for byte: every slash of a key counts, unlike in a prefix to mount.
@@ -58,6 +63,20 @@ struct ObjectTarget: Sendable {
         throw CommandError(
             "\(mount.path.isEmpty ? "this" : "\(mount.path)") is in a read-only mount (ro); "
                 + "write scheme://bucket/key to change the bucket")
+    }
+
+    /// Refuses a command whose result the mount may delete later.
+    func requireRemoved(_ text: String) throws(CommandError) {
+        switch removal {
+        case .open:
+            throw CommandError(
+                "\(text) has a file that was removed while a program has it open; its object is deleted when that program "
+                    + "closes it, so close it first")
+        case .refused:
+            throw CommandError(
+                "\(text) has a file that was removed, which the store has refused so far; \"pailfs status\" shows why")
+        case nil: return
+        }
     }
 
     /// Makes the mount that holds the path ask the store at its next use; a mount that does not answer does so within its ttl.
