@@ -83,7 +83,10 @@ import Testing
             try await bucket.store.delete(bucket.key("k"), ifMatch: nil)
             let marker = try #require(try await bucket.store.versions(of: bucket.key("k")).first)
             #expect(await failure { try await content(bucket, "k", marker.id) } == .notFound)
-            #expect(await failure { try await bucket.store.head(bucket.key("k"), version: marker.id) } == .notFound)
+            do throws(ObjectStoreError) {
+                _ = try await bucket.store.head(bucket.key("k"), version: marker.id)
+                Issue.record("a delete marker was read")
+            } catch { #expect(error.kind == .notFound && error.code == ObjectStoreError.deleteMarker) }
             try await bucket.store.delete(bucket.key("k"), version: marker.id)
             #expect(try await bucket.content("k") == [1])
             try await bucket.store.delete(bucket.key("k"), version: marker.id)
@@ -111,6 +114,19 @@ import Testing
             #expect(got.answer.info.storageClass == storageClass)
             #expect(try await store.tags(of: key) == ["t": "1"])
             #expect(await failure { try await store.restoreVersion(key, "no-such") } == .notFound)
+        }
+    }
+
+    /// The link itself, not the object that it leads to.
+    @Test func aRestoredLinkIsALink() async throws {
+        try await withVersions(.oss) { bucket in
+            let (store, key) = (bucket.store, bucket.key("k"))
+            let link = try await store.putSymlink(
+                PutRequest(key, metadata: ObjectMetadata(user: ["m": "1"])), target: bucket.key("none").bytes)
+            try await bucket.put("k", [1])
+            _ = try await store.restoreVersion(key, try #require(link.versionID))
+            let restored = try await store.link(at: key)
+            #expect(restored.target == bucket.key("none").bytes && restored.metadata.user == ["m": "1"])
         }
     }
 

@@ -195,9 +195,13 @@ extension FamilyStore {
     }
 
     package func link(at key: ObjectKey) async throws(ObjectStoreError) -> StoredLink {
+        try await link(at: key, version: nil)
+    }
+
+    func link(at key: ObjectKey, version: String?) async throws(ObjectStoreError) -> StoredLink {
         var call = Call(.symlinkTarget, .get, key)
         guard capabilities.symlinks else { throw notSupported(call, "symbolic links") }
-        call.query = [QueryItem("symlink")]
+        call.query = Self.query("symlink", version: version)
         let response = try await send(call)
         guard let text = response.headers[profile.header("symlink-target")], let target = PercentEncoding.decode(text)
         else { throw malformed(call, response, "the answer has no target of a link") }

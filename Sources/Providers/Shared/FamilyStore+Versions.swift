@@ -48,8 +48,8 @@ extension FamilyStore {
         guard capabilities.versions else { throw notSupported(Call(.head, .head, key), "versions of objects") }
         do { return try await lookOnce(at: key, version: version, condition: nil) } catch {
             var error = error.ofMissingVersion
-            // A HEAD answer has no document that would name the version.
-            if error.kind == .notFound, error.code != ObjectStoreError.deleteMarker {
+            // A HEAD answer may have no document that would name the version.
+            if error.kind == .notFound, error.code ?? "NoSuchVersion" == "NoSuchVersion" {
                 error.message = "there is no version \(version) of it"
             }
             throw error
@@ -64,10 +64,23 @@ extension FamilyStore {
     }
 
     package func restoreVersion(_ key: ObjectKey, _ version: String) async throws(ObjectStoreError) -> PutAnswer {
+        if let link = try await linkIfAny(at: key, version) {
+            return try await putSymlink(PutRequest(key, metadata: link.metadata), target: link.target)
+        }
         let found = try await look(at: key, version: version)
         return try await rewrite(
             key, found, found.info.metadata, storageClass: found.info.storageClass ?? profile.standardClass,
             version: version)
+    }
+
+    /// nil where the version is no link. A HEAD and a copy would follow one.
+    private func linkIfAny(at key: ObjectKey, _ version: String) async throws(ObjectStoreError) -> StoredLink? {
+        guard capabilities.symlinks else { return nil }
+        do { return try await link(at: key, version: version) } catch {
+            // OSS: NotSymlink.
+            guard ![.preconditionFailed, .accessDenied, .notSupported].contains(error.kind) else { return nil }
+            throw error
+        }
     }
 
     static func versionItem(_ version: String) -> QueryItem { QueryItem("versionId", version) }
@@ -80,7 +93,10 @@ extension FamilyStore {
 extension ObjectStoreError {
     /// A delete marker is refused as a method that is not allowed: it has nothing to read.
     var ofMissingVersion: ObjectStoreError {
-        guard kind == .notSupported, status == 405 else { return self }
+        kind == .notSupported && status == 405 ? ofDeleteMarker : self
+    }
+
+    var ofDeleteMarker: ObjectStoreError {
         var error = self
         (error.kind, error.code) = (.notFound, Self.deleteMarker)
         error.message = "this version is a delete marker, which has no content"
