@@ -782,7 +782,7 @@ def versions_are_kept_read_and_deleted(store, cos):
         marker = cos.delete_object(VERSIONED, "k")
         equal(marker["x-cos-delete-marker"], "true", "marker")
         refused("NoSuchKey", read, 404)
-        refused("MethodNotAllowed", lambda: read(VersionId=marker["x-cos-version-id"]), 405)
+        refused("NoSuchKey", lambda: read(VersionId=marker["x-cos-version-id"]), 404)
         wanted = [("k", second, False), ("k", first, False)], [("k", marker["x-cos-version-id"], True)]
         equal(versions(cos), wanted, "versions")
         equal(versions(cos, MaxKeys=1), wanted, "pages")

@@ -92,4 +92,6 @@ extension COSDialect {
     }
 
     static var noSuchVersion: COSError { .noSuchVersion }
+    /// COS documentation, "GET Object": 404.
+    static var missesMarkers: Bool { true }
 }

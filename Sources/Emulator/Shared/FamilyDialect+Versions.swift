@@ -24,7 +24,7 @@ extension FamilyDialect {
     }
 
     /// `version` of `key`, or its latest. A delete marker has no bytes: as the latest it is a missing key, by its ID a
-    /// method that is not allowed, and both answers name it.
+    /// method that is not allowed, at COS a missing key as well, and the answers name it.
     func object(_ key: ByteString, version: String?, in bucket: Bucket) throws(Failure) -> StoredObject {
         guard let version else {
             do { return try bucket.object(key) } catch {
@@ -39,6 +39,11 @@ extension FamilyDialect {
             throw version == VersionRecord.null && !bucket.keepsVersions ? Failure(.noSuchKey) : Self.noSuchVersion
         }
         guard !found.isDeleteMarker else {
+            if Self.missesMarkers {
+                var failure = Failure(.noSuchKey)
+                failure.headers += Self.headers(ofMarker: found)
+                throw failure
+            }
             throw Failure(
                 405, "MethodNotAllowed", "The specified method is not allowed against this resource.",
                 headers: Self.headers(ofMarker: found) + [Field("Last-Modified", found.record.modified.httpDate)])

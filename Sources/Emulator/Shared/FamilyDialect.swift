@@ -27,6 +27,8 @@ protocol FamilyDialect: Dialect {
     static var headerPrefix: String { get }
     /// A version that the key does not have.
     static var noSuchVersion: AnswerError<Spelling> { get }
+    /// Whether a delete marker that is named by its version is missing like a key, and not a method that is not allowed.
+    static var missesMarkers: Bool { get }
     func xml(_ root: String, _ children: (inout XMLWriter) -> Void) -> ServerResponse
     /// The object a call names, with its bucket.
     func object(_ call: Call) throws(AnswerError<Spelling>) -> (Bucket, StoredObject)
@@ -37,6 +39,8 @@ extension FamilyDialect {
 
     /// The most parts one upload has.
     static var mostParts: Int { 10_000 }
+
+    static var missesMarkers: Bool { false }
 
     func bucket(_ call: Call) throws(Failure) -> Bucket {
         try Failure.storing { () throws(StorageError) in try library.bucket(call.target.bucket) }

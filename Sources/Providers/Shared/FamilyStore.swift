@@ -144,7 +144,13 @@ package final class FamilyStore: ObjectStore {
                 guard begin != UInt8(ascii: "<") else { throw malformed(call, response, "the answer is a web page") }
                 return response
             }
-            let error = errors.error(response, call.operation, call.key, document: document)
+            var error = errors.error(response, call.operation, call.key, document: document)
+            // COS misses a delete marker that is named by its version.
+            if error.kind == .notFound, call.query.contains(where: { $0.name == "versionId" }),
+                response.headers[profile.header("delete-marker")] == "true"
+            {
+                error = error.ofDeleteMarker
+            }
             if error.kind == .metadataTooLarge { learnMetadataLimit(error) }
             if error.kind == .accessDenied, [.put, .createUpload, .uploadPart].contains(error.operation) {
                 learned.withLock { $0.conduct.refusesWrites = true }
