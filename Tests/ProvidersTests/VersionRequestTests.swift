@@ -25,4 +25,44 @@ import Testing
         #expect(copy["\(prefix)copy-source-if-match"] == "\"e\"")
         #expect(copy["if-match"] == nil)
     }
+
+    private static func versions(_ elements: [(kind: String, key: String, id: String, second: Int)]) -> LocalAnswer {
+        let text = elements.map { element in
+            "<\(element.kind)><Key>\(element.key)</Key><VersionId>\(element.id)</VersionId><IsLatest>false</IsLatest>"
+                + "<LastModified>2024-01-01T00:00:0\(element.second).000Z</LastModified></\(element.kind)>"
+        }
+        return LocalAnswer(200, body: "<ListVersionsResult>\(text.joined())</ListVersionsResult>")
+    }
+
+    /// The order of the document is that of the writes, whatever the clocks of the server's machines say.
+    @Test func versionsOfAKeyKeepTheOrderOfTheDocument() async throws {
+        let fixture = try FamilyFixture { _, _ in
+            Self.versions([
+                ("Version", "k", "3", 1), ("DeleteMarker", "k", "2", 5), ("Version", "k", "1", 4),
+                ("Version", "j", "1", 0),
+            ])
+        }
+        let page = try await fixture.store.versions(VersionsRequest())
+        #expect(page.versions.map(\.key) == ["j", "k", "k", "k"])
+        #expect(page.versions.map(\.id) == ["1", "3", "2", "1"])
+    }
+
+    @Test func deleteMarkersBehindAllVersionsGoBetweenThem() async throws {
+        let fixture = try FamilyFixture { _, _ in
+            Self.versions([
+                ("Version", "k", "3", 5), ("Version", "k", "1", 1), ("Version", "l", "1", 2),
+                ("DeleteMarker", "k", "2", 3),
+                ("DeleteMarker", "l", "2", 9),
+            ])
+        }
+        let page = try await fixture.store.versions(VersionsRequest())
+        #expect(page.versions.map { "\($0.key)\($0.id)" } == ["k3", "k2", "k1", "l2", "l1"])
+    }
+
+    /// Servers with a bucket that never kept versions.
+    @Test func aVersionWithoutAnIDIsNull() async throws {
+        let fixture = try FamilyFixture { _, _ in Self.versions([("Version", "k", "", 1)]) }
+        let page = try await fixture.store.versions(VersionsRequest())
+        #expect(page.versions.map(\.id) == [StoredVersion.null] && page.versions[0].version.versionID == nil)
+    }
 }

@@ -16,8 +16,7 @@ extension FamilyDocuments {
         return status == "Enabled" ? .enabled : status.isEmpty ? .never : .suspended
     }
 
-    /// `ListVersionsResult`, in the order of keys and, of a key, newest first; a document may have the delete markers behind all
-    /// versions.
+    /// `ListVersionsResult`, in the order of keys and, of a key, newest first.
     func versions(_ body: [UInt8]) throws(XMLError) -> VersionsPage {
         var found: [Version] = []
         var prefixes: [ByteString] = []
@@ -79,7 +78,9 @@ extension FamilyDocuments {
         try reader.elements { reader, name throws(XMLError) in
             switch name {
             case "Key": version.key = try reader.content()
-            case "VersionId": version.id = try reader.text()
+            case "VersionId":
+                let id = try reader.text()
+                if !id.isEmpty { version.id = id }
             case "ETag": version.etag = ETag(try reader.text())
             case "Size": version.size = Self.size(try reader.text()) ?? 0
             case "LastModified": version.modified = Timestamp(iso8601: try reader.text()) ?? .epoch
@@ -91,18 +92,21 @@ extension FamilyDocuments {
         return version
     }
 
-    /// Versions of the same time keep the order of the document.
+    /// By key; the versions of a key keep the order of the document, newest first. Where the document has the delete markers behind
+    /// all versions, they go between them by their times.
     private func sorted(_ found: [Version], _ isEncoded: Bool) -> [Version] {
         let decoded = found.map { version in
             var version = version
             version.key = decode(version.key, isEncoded)
             return version
         }
+        let lastVersion = decoded.lastIndex { !$0.isDeleteMarker } ?? -1
+        let areApart = decoded.firstIndex { $0.isDeleteMarker }.map { $0 > lastVersion } ?? false
         return decoded.enumerated().filter { !$0.element.key.isEmpty }.sorted { left, right in
             let (one, other) = (left.element, right.element)
             if one.key != other.key { return one.key < other.key }
-            if one.isLatest != other.isLatest { return one.isLatest }
-            if one.modified != other.modified { return one.modified > other.modified }
+            if areApart, one.isLatest != other.isLatest { return one.isLatest }
+            if areApart, one.modified != other.modified { return one.modified > other.modified }
             return left.offset < right.offset
         }.map(\.element)
     }
