@@ -33,6 +33,14 @@ extension AccountStore {
         try await at(key, .head) { store, key throws(ObjectStoreError) in try await store.head(key, version: version) }
     }
 
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion, id: String?
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
+        try await at(key, .head) { store, key throws(ObjectStoreError) in
+            try await store.checksums(of: key, version, id: id)
+        }
+    }
+
     package func delete(_ key: ObjectKey, version: String) async throws(ObjectStoreError) {
         try await at(key, .deleteVersion) { store, key throws(ObjectStoreError) in
             try await store.delete(key, version: version)

@@ -19,6 +19,14 @@ extension InterceptedStore {
         }
     }
 
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion, id: String?
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
+        try await run(context(.head, key)) { () async throws(ObjectStoreError) in
+            try await base.checksums(of: key, version, id: id)
+        }
+    }
+
     /// A repeated delete of a version deletes nothing else, except of the version `null`, which a write in between makes anew.
     package func delete(_ key: ObjectKey, version: String) async throws(ObjectStoreError) {
         try await run(context(.deleteVersion, key)) { () async throws(ObjectStoreError) in

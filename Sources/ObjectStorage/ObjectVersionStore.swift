@@ -13,6 +13,10 @@ package protocol ObjectVersionStore: Sendable {
     /// One page of the versions and delete markers: by key, and of a key the newest first.
     func versions(_ request: VersionsRequest) async throws(ObjectStoreError) -> VersionsPage
     func head(_ key: ObjectKey, version: String) async throws(ObjectStoreError) -> ObjectInfo
+    /// As `ObjectStore.checksums(of:_:)`, of the version with this ID; nil is the latest.
+    func checksums(
+        of key: ObjectKey, _ version: ObjectVersion, id: String?
+    ) async throws(ObjectStoreError) -> [CheckedPart]
     /// Deletes a version or delete marker for good. One that is not there is no error.
     func delete(_ key: ObjectKey, version: String) async throws(ObjectStoreError)
     /// Makes the bytes, headers, tags and class of a version those of the key's latest: the store copies them.
@@ -106,6 +110,10 @@ extension ObjectVersionStore {
     package func head(_ key: ObjectKey, version: String) async throws(ObjectStoreError) -> ObjectInfo {
         throw .lacking(.head, key, Self.versions)
     }
+
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion, id: String?
+    ) async throws(ObjectStoreError) -> [CheckedPart] { [] }
 
     package func delete(_ key: ObjectKey, version: String) async throws(ObjectStoreError) {
         throw .lacking(.deleteVersion, key, Self.versions)

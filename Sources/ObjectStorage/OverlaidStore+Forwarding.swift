@@ -94,6 +94,12 @@ extension OverlaidStore {
         try await base.head(key, version: version)
     }
 
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion, id: String?
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
+        try await base.checksums(of: key, version, id: id)
+    }
+
     package func delete(_ key: ObjectKey, version: String) async throws(ObjectStoreError) {
         // Which version is the latest then is not known: the next listing reads the object with HEAD.
         defer { distrust(key.bytes) }

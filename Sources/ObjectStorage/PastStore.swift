@@ -50,6 +50,12 @@ package final class PastStore: ObjectStore {
         return try await base.get(request, into: sink)
     }
 
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
+        try await base.checksums(of: key, version, id: try await self.version(of: key, .head))
+    }
+
     /// The ID of the version that is shown.
     private func version(
         of key: ObjectKey, _ operation: ObjectStoreError.Operation

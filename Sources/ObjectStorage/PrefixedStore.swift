@@ -240,6 +240,12 @@ extension PrefixedStore {
         try await base.head(down(key), version: version)
     }
 
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion, id: String?
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
+        try await base.checksums(of: down(key), version, id: id)
+    }
+
     package func delete(_ key: ObjectKey, version: String) async throws(ObjectStoreError) {
         try await base.delete(down(key), version: version)
     }

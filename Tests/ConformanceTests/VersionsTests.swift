@@ -117,6 +117,17 @@ import Testing
         }
     }
 
+    /// The size of the version, not that of the latest.
+    @Test func theLengthThatAHEADOfAVersionLacksIsFound() async throws {
+        try await withEmulator(.s3, change: { $0.keepsVersions = true }) { emulator, server in
+            let bucket = Bucket(fixture: Fixture(store: try server.store(), server: server))
+            let first = try #require(try await bucket.put("k", [1, 2, 3]).versionID)
+            try await bucket.put("k", [4])
+            emulator.setFaults([try FaultSpec(parsing: "kind=head-without-length")])
+            #expect(try await bucket.store.head(bucket.key("k"), version: first).version.size == 3)
+        }
+    }
+
     /// The link itself, not the object that it leads to.
     @Test func aRestoredLinkIsALink() async throws {
         try await withVersions(.oss) { bucket in

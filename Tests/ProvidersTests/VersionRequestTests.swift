@@ -26,6 +26,16 @@ import Testing
         #expect(copy["if-match"] == nil)
     }
 
+    @Test func theChecksumsOfAVersionAreAskedOfTheVersion() async throws {
+        let fixture = try FamilyFixture { _, _ in
+            LocalAnswer(200, Self.object + [("x-amz-checksum-crc32", "AAAAAA==")], body: "hello")
+        }
+        let version = ObjectVersion(etag: ETag("e"), size: 5, modified: .epoch)
+        let past = PastStore(fixture.store, .version("1"))
+        #expect(try await past.checksums(of: "k", version).map(\.size) == [5])
+        #expect(fixture.requests.map(\.query) == ["versionId=1"])
+    }
+
     private static func versions(_ elements: [(kind: String, key: String, id: String, second: Int)]) -> LocalAnswer {
         let text = elements.map { element in
             "<\(element.kind)><Key>\(element.key)</Key><VersionId>\(element.id)</VersionId><IsLatest>false</IsLatest>"

@@ -12,8 +12,15 @@ extension FamilyStore {
     package func checksums(
         of key: ObjectKey, _ version: ObjectVersion
     ) async throws(ObjectStoreError) -> [CheckedPart] {
+        try await checksums(of: key, version, id: nil)
+    }
+
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion, id: String?
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
         guard tellsChecksumsToHEAD else { return [] }
         var call = Call(.head, .head, key)
+        if let id { call.query = [Self.versionItem(id)] }
         call.headers["x-amz-checksum-mode"] = "ENABLED"
         Self.add(.ifMatch(version.etag), to: &call.headers)
         addCustomerKey(to: &call.headers)
@@ -23,19 +30,19 @@ extension FamilyStore {
             return [CheckedPart(size: version.size, whole)]
         }
         guard response.headers["x-amz-checksum-type"] == "COMPOSITE" else { return [] }
-        return try await partChecksums(key, version)
+        return try await partChecksums(key, version, id: id)
     }
 
     /// Empty where the listed parts are not those of the version.
     private func partChecksums(
-        _ key: ObjectKey, _ version: ObjectVersion
+        _ key: ObjectKey, _ version: ObjectVersion, id: String?
     ) async throws(ObjectStoreError) -> [CheckedPart] {
         var parts: [CheckedPart] = []
         var marker = 0
         while true {
             var call = Call(.head, .get, key)
             call.collectLimit = 16 << 20
-            call.query = [QueryItem("attributes")]
+            call.query = Self.query("attributes", version: id)
             call.headers["x-amz-object-attributes"] = "ETag,ObjectParts"
             call.headers["x-amz-part-number-marker"] = String(marker)
             addCustomerKey(to: &call.headers)

@@ -6,11 +6,17 @@ import Synchronization
 /// Sizes of objects whose HEAD has no Content-Length: empty objects at Cloudflare R2, and objects that a proxy compresses.
 extension FamilyStore {
     /// Takes the size from a listing; where that is refused, or shows another version, from a GET of one byte.
-    func sizeUntold(by head: HTTPResponse, of key: ObjectKey) async throws(ObjectStoreError) -> Int64? {
+    /// Listings show the latest version only.
+    func sizeUntold(
+        by head: HTTPResponse, of key: ObjectKey, version: String?
+    ) async throws(ObjectStoreError) -> Int64? {
         guard let etag = head.headers["ETag"].map({ ETag($0) }) else { return nil }
         note(.lengthsMissing)
-        if let listed = try? await listed(key), listed.version.etag == etag { return listed.version.size }
+        if version == nil, let listed = try? await listed(key), listed.version.etag == etag {
+            return listed.version.size
+        }
         var call = Call(.head, .get, key)
+        if let version { call.query = [Self.versionItem(version)] }
         Self.add(.ifMatch(etag), to: &call.headers)
         addCustomerKey(to: &call.headers)
         call.headers["Range"] = "bytes=0-0"

@@ -51,7 +51,8 @@ extension FamilyStore {
         addCustomerKey(to: &call.headers)
         if tellsChecksumsToHEAD { call.headers["x-amz-checksum-mode"] = "ENABLED" }
         let response = try await send(call)
-        let size = response.headers["Content-Length"] == nil ? try await sizeUntold(by: response, of: key) : nil
+        let isUntold = response.headers["Content-Length"] == nil
+        let size = isUntold ? try await sizeUntold(by: response, of: key, version: version) : nil
         let names = ["server-side-encryption", profile.encryptionKeyHeader, profile.encryptionContextHeader]
         let encryption = names.compactMap { name -> (name: String, value: String)? in
             guard let name = name.map({ profile.header($0) }), let value = response.headers[name] else { return nil }
