@@ -28,10 +28,19 @@ struct PermissionTests {
 
     /// What needs no operation of its own: requests that come with others, and what a store checks beyond the request.
     private static let besides: [Store: Set<String>] = [
-        .s3: ["s3:GetBucketVersioning", "kms:Decrypt", "kms:GenerateDataKey"],
-        .oss: ["oss:GetBucketVersioning", "oss:GetBucketLocation", "kms:Decrypt", "kms:GenerateDataKey"],
+        .s3: versionReads("s3").union(["s3:GetBucketVersioning", "kms:Decrypt", "kms:GenerateDataKey"]),
+        .oss: versionReads("oss").union([
+            "oss:GetBucketVersioning", "oss:GetBucketLocation", "kms:Decrypt", "kms:GenerateDataKey",
+        ]),
         .cos: ["cos:GetBucketVersioning"], .kodo: [],
     ]
+
+    /// Reads, copies, tags and lists of access of a version that the request names. COS has the actions of the latest for them.
+    private static func versionReads(_ service: String) -> Set<String> {
+        ["GetObjectVersion", "GetObjectVersionTagging", "GetObjectVersionAcl"].reduce(into: []) {
+            $0.insert("\(service):\($1)")
+        }
+    }
 
     /// The actions that requests of the operation need, of S3, OSS, COS and Kodo in this order. Kodo has none for what it
     /// lacks; actions whose names its list does not tell are sentences of the page.
@@ -86,8 +95,7 @@ struct PermissionTests {
         case .changeBucket, .preflight: [[], [], [], []]
         case .versions:
             [
-                ["s3:ListBucketVersions", "s3:GetObjectVersion"], ["oss:ListObjectVersions", "oss:GetObjectVersion"],
-                ["cos:GetBucketObjectVersions", "cos:HeadObject", "cos:GetObject"], [],
+                ["s3:ListBucketVersions"], ["oss:ListObjectVersions"], ["cos:GetBucketObjectVersions"], [],
             ]
         case .deleteVersion: [["s3:DeleteObjectVersion"], ["oss:DeleteObjectVersion"], ["cos:DeleteObject"], []]
         case .listBuckets: [["s3:ListAllMyBuckets"], ["oss:ListBuckets"], ["cos:GetService"], []]
