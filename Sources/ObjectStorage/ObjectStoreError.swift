@@ -17,6 +17,8 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
     package var retryAfter: Duration?
     /// For `.wrongRegion`: what the answer says about the right region.
     package var direction: Direction?
+    /// Whether the request named a version of the object by its ID.
+    package var isOfVersion = false
 
     package enum Direction: Sendable, Hashable {
         /// The message names the option to set.

@@ -36,6 +36,15 @@ import Testing
         #expect(try !message(missing, "s3://photos").contains("APPID"))
     }
 
+    /// The command restore is for the latest version.
+    @Test func anArchivedVersionIsRestoredInTheConsole() throws {
+        var error = ObjectStoreError(.archived(restoring: false), .get, key: "k", status: 403, message: "no")
+        #expect(try message(error).contains("pailfs restore URL"))
+        error.isOfVersion = true
+        let text = try message(error)
+        #expect(text.contains("console") && !text.contains("pailfs restore"), "\(text)")
+    }
+
     @Test func aProxyThatWantsAnotherPasswordIsNamed() throws {
         let plain = ObjectStoreError(.invalidRequest, .checkAccess, status: 407, message: "the store answered 407")
         let tunnel = ObjectStoreError(.unreachable, .checkAccess, message: "CONNECT tunnel failed, response 407")

@@ -26,6 +26,29 @@ import Testing
         #expect(copy["if-match"] == nil)
     }
 
+    /// The message of a command depends on it: restoring is a request for the latest version.
+    @Test func anErrorSaysThatItIsOfAVersion() async throws {
+        let fixture = try FamilyFixture { _, _ in
+            LocalAnswer(403, body: "<Error><Code>InvalidObjectState</Code></Error>")
+        }
+        let errors = [
+            await fixture.error { store throws(ObjectStoreError) in
+                _ = try await store.copy(CopyRequest(CopySource("k", version: "1"), to: "d"))
+            },
+            await fixture.error { store throws(ObjectStoreError) in
+                _ = try await store.get(GetRequest("k", version: "1"), into: CollectingSink())
+            },
+            await fixture.error { store throws(ObjectStoreError) in
+                _ = try await store.copy(CopyRequest(CopySource("k"), to: "d"))
+            },
+        ]
+        #expect(
+            errors.map { $0?.kind } == [
+                .archived(restoring: false), .archived(restoring: false), .archived(restoring: false),
+            ])
+        #expect(errors.map { $0?.isOfVersion } == [true, true, false])
+    }
+
     @Test func theChecksumsOfAVersionAreAskedOfTheVersion() async throws {
         let fixture = try FamilyFixture { _, _ in
             LocalAnswer(200, Self.object + [("x-amz-checksum-crc32", "AAAAAA==")], body: "hello")

@@ -83,6 +83,12 @@ extension FamilyStore {
         }
     }
 
+    /// Whether the request reads or copies a version by its ID.
+    func namesVersion(_ call: Call) -> Bool {
+        call.query.contains { $0.name == "versionId" }
+            || call.headers[profile.header("copy-source")]?.contains("?versionId=") == true
+    }
+
     static func versionItem(_ version: String) -> QueryItem { QueryItem("versionId", version) }
 
     static func query(_ name: String, version: String?) -> [QueryItem] {

@@ -145,8 +145,9 @@ package final class FamilyStore: ObjectStore {
                 return response
             }
             var error = errors.error(response, call.operation, call.key, document: document)
+            error.isOfVersion = namesVersion(call)
             // COS misses a delete marker that is named by its version.
-            if error.kind == .notFound, call.query.contains(where: { $0.name == "versionId" }),
+            if error.kind == .notFound, error.isOfVersion,
                 response.headers[profile.header("delete-marker")] == "true"
             {
                 error = error.ofDeleteMarker

@@ -142,6 +142,10 @@ extension CommandError {
             self.init("the server \(place) does not answer as an object store: \(told); check the option endpoint")
         case .throttled, .serverFault, .conflict, .quotaExceeded, .storageFull:
             self.init("the store \(place) cannot do this now: \(told); try again later")
+        case .archived where error.isOfVersion:
+            self.init(
+                "the version's storage class does not allow this: \(told); \"pailfs versions URL\" shows the class; request a "
+                    + "readable copy of an archived version in the store's console")
         case .archived:
             self.init(
                 "the object's storage class does not allow this: \(told); \"pailfs class URL\" shows the class, and "
