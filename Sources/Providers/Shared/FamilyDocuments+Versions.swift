@@ -45,11 +45,13 @@ extension FamilyDocuments {
             throw reader.error("the listing is not complete but does not name the next page")
         }
         var page = VersionsPage()
-        page.versions = sorted(found, isEncoded).map { version in
-            StoredVersion(
+        page.versions = sorted(found, isEncoded).compactMap { version in
+            // As in other listings, such a version is left out, so that the others are listed all the same.
+            guard let size = version.size else { return nil }
+            return StoredVersion(
                 key: ObjectKey(version.key), id: version.id,
                 version: ObjectVersion(
-                    etag: version.etag, size: version.size, modified: version.modified,
+                    etag: version.etag, size: size, modified: version.modified,
                     versionID: version.id == StoredVersion.null ? nil : version.id),
                 storageClass: version.storageClass == standardClass ? nil : version.storageClass,
                 isLatest: version.isLatest, isDeleteMarker: version.isDeleteMarker)
@@ -66,7 +68,8 @@ extension FamilyDocuments {
         var key: ByteString = ""
         var id = StoredVersion.null
         var etag = ETag("")
-        var size: Int64 = 0
+        /// nil for an impossible length.
+        var size: Int64? = 0
         var modified = Timestamp.epoch
         var storageClass: String?
         var isLatest = false
@@ -82,7 +85,7 @@ extension FamilyDocuments {
                 let id = try reader.text()
                 if !id.isEmpty { version.id = id }
             case "ETag": version.etag = ETag(try reader.text())
-            case "Size": version.size = Self.size(try reader.text()) ?? 0
+            case "Size": version.size = Self.size(try reader.text())
             case "LastModified": version.modified = Timestamp(iso8601: try reader.text()) ?? .epoch
             case "StorageClass": version.storageClass = try reader.text()
             case "IsLatest": version.isLatest = try isTrue(&reader)

@@ -12,7 +12,7 @@ extension FamilyStore {
         call.query = [QueryItem("versioning")]
         let response = try await send(call)
         let status = try read(call, response) { body throws(XMLError) in try FamilyDocuments.versioning(body) }
-        learned.withLock { $0.hasVersions = status != .never }
+        learn(hasVersions: status != .never)
         return status
     }
 

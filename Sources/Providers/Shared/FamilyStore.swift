@@ -293,11 +293,17 @@ package final class FamilyStore: ObjectStore {
 
     private func learnVersioning() async throws(ObjectStoreError) -> Bool {
         let hasVersions = try await askForVersions()
+        learn(hasVersions: hasVersions)
+        return hasVersions
+    }
+
+    /// Where a header creates objects, it has no effect in a bucket with versions.
+    func learn(hasVersions: Bool) {
         learned.withLock { learned in
             learned.hasVersions = hasVersions
+            guard case .header = profile.createOnly else { return }
             learned.capabilities.putIfAbsent = profile.capabilities.putIfAbsent && !hasVersions
         }
-        return hasVersions
     }
 
     private func askForVersions() async throws(ObjectStoreError) -> Bool {

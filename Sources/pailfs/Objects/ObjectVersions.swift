@@ -12,8 +12,8 @@ struct ObjectVersions {
         (self.session, self.url) = (session, url)
         guard session.capabilities.versions else {
             throw CommandError(
-                "the store of \(url) has no versions of objects; only Amazon S3, stores with its protocol, OSS and COS do"
-            )
+                "the store of \(url) has no versions of objects; use a bucket of Amazon S3, OSS, COS or a store with S3's "
+                    + "protocol")
         }
     }
 
