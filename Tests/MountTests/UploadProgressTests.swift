@@ -70,13 +70,21 @@ extension RealMounts {
                 // Acknowledged at once; the upload takes some four seconds.
                 try await world.sh("head -c 16000000 /dev/urandom >file")
                 try await world.python(Self.watch)
-                try await world.sh("head -c 32000000 /dev/urandom >other")
-                let ended = try await world.pailfs(["unmount", world.mountpoint])
+                // An unmount that has to wait says for how much.
+                world.expectsErrorsInLog = true
+                try await store.setFaults("kind=status:503")
+                try await world.sh("head -c 12000000 /dev/urandom >other")
+                let unmount = try world.start("cd /; exec \(Programs.pailfs) unmount $M")
+                let isTold = await poll(for: .seconds(30)) {
+                    unmount.errors.contains("1 file not stored yet, ") ? true : nil
+                }
+                #expect(isTold == true, "\(unmount.errors)")
+                try await store.setFaults()
+                let ended = await unmount.wait(deadline: .seconds(60))
                 try await world.daemonEnds(within: .seconds(10))
                 #expect(ended.succeeded, "\(ended)")
-                // What is left, smaller each time.
                 let left = ended.errors.split(separator: "\n").filter { $0.contains("1 file not stored yet, ") }
-                #expect(left.count >= 1 && left.allSatisfy { $0.contains("MiB to send; waiting") }, "\(ended)")
+                #expect(left.allSatisfy { $0.contains("MiB to send; waiting") }, "\(ended)")
             }
         }
     }

@@ -97,7 +97,7 @@ extension BucketFileSystem {
         let key = location.key
         let below = key.isEmpty || key.hasSuffix("/") ? key : key + "/"
         for key in Set([key, below]) { await jobs.sendRemovals(at: key) }
-        if pendingDeletions[ObjectKey(key)] != nil || !pendingDeletions.keys(below: below).isEmpty {
+        if !key.isEmpty && pendingDeletions[ObjectKey(key)] != nil || !pendingDeletions.keys(below: below).isEmpty {
             location.removal = .open
         } else if jobs.unfinished.contains(where: {
             $0.act == .removal && ($0.key == key || $0.key.hasPrefix(below))
