@@ -52,7 +52,7 @@ struct MountCommand: ParsableCommand {
         commandName: "mount", abstract: "Mounts a bucket and returns when the mount answers.",
         discussion: """
             Credentials: PAILFS_ACCESS_KEY_ID, PAILFS_SECRET_ACCESS_KEY; pailfs-stores(7).
-            Options, also as --name value or PAILFS_NAME; "pailfs config describe" has more:
+            Options, also as --name value or PAILFS_NAME; see "pailfs config describe":
             \(OptionTable.helpText)
             """)
 
@@ -70,7 +70,8 @@ struct MountCommand: ParsableCommand {
     var foreground = false
     @Option(help: ArgumentHelp("Wait there for the mount of another process.", valueName: "path"))
     var fuseSocket: String?
-    @Option(help: ArgumentHelp("How long to wait at the socket. Default: 2m.", valueName: "duration"))
+    @Option(
+        help: ArgumentHelp("How long to wait at the socket. Default: 2m.", valueName: "time", visibility: .hidden))
     var fuseSocketWait: String?
     @Option(help: ArgumentHelp("Serve the mounts that Fluid describes in this file.", valueName: "file"))
     var fluid: String?

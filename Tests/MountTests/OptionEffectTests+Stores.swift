@@ -125,8 +125,9 @@ extension OptionEffect {
                 }
                 let unnamed = try await world.pailfs(["stat", world.bucket.url + "/file", "-o", world.options([])])
                 #expect(unnamed.status == 1 && unnamed.errors.contains("set sse-customer-key-file"), "\(unnamed)")
+                try await world.outside("put", "plain", world.scratch.path("key"))
                 let other = try await world.pailfs(
-                    ["stat", world.bucket.url + "/file", "-o", world.options([key("other")])])
+                    ["stat", world.bucket.url + "/plain", "-o", world.options([key("other")])])
                 #expect(other.status == 1 && other.errors.contains("leave sse-customer-key-file out"), "\(other)")
             }
         },
