@@ -59,19 +59,12 @@ package struct HeaderRule: Sendable, Hashable {
         }
         let rest = String(decoding: bytes.dropFirst(end + 1), as: UTF8.self)
         guard let pattern = NamePattern(String(decoding: bytes.prefix(end), as: UTF8.self)), !pattern.isForDirectories,
-            let colon = rest.firstIndex(of: ":"), let header = ObjectHeader(Self.trimmed(rest[..<colon]))
+            let colon = rest.firstIndex(of: ":"), let header = ObjectHeader(rest[..<colon].withoutOuterSpaces)
         else { return nil }
         if case .metadata(let name) = header, !Self.isTakenByAll(name) { return nil }
-        let value = Self.trimmed(rest[rest.index(after: colon)...])
+        let value = rest[rest.index(after: colon)...].withoutOuterSpaces
         guard StoredHeader.canCarry(value) else { return nil }
         (self.header, self.value, self.pattern) = (header, value, pattern)
-    }
-
-    /// The text without spaces at its ends.
-    private static func trimmed(_ text: Substring) -> String {
-        var text = text.drop { $0 == " " }
-        while text.last == " " { text.removeLast() }
-        return String(text)
     }
 
     private static func isTakenByAll(_ name: String) -> Bool {
@@ -84,5 +77,14 @@ package struct HeaderRule: Sendable, Hashable {
         let bytes = key.bytes.bytes
         let name = bytes.lastIndex(of: UInt8(ascii: "/")).map { ByteString(Array(bytes[($0 + 1)...])) } ?? key.bytes
         return pattern.matches(path: key.bytes, name: name)
+    }
+}
+
+extension Substring {
+    /// Without the spaces at its ends, which are no part of a header's name or value.
+    package var withoutOuterSpaces: String {
+        var text = drop { $0 == " " }
+        while text.last == " " { text.removeLast() }
+        return String(text)
     }
 }

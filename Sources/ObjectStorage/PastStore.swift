@@ -3,10 +3,10 @@ import Synchronization
 
 /// A bucket that keeps versions, as it was: reads and listings show earlier versions, and writes are refused.
 ///
-/// Sends listings of versions where other stores list keys. Locks: the mutex of found versions is a leaf. They stay true: a
-/// version never changes, and what comes later does not count.
+/// Sends listings of versions where other stores list keys. Locks: the mutex of found versions is a leaf. They stay true, as
+/// later versions are not shown; a bucket with suspended versioning replaces its version `null` all the same.
 package final class PastStore: ObjectStore {
-    /// What the store shows of a key.
+    /// The version that the store shows of each key.
     package enum View: Sendable, Hashable {
         /// The newest version that is not newer than this time, unless it is a delete marker.
         case at(Timestamp)
@@ -60,10 +60,15 @@ package final class PastStore: ObjectStore {
     private func version(
         of key: ObjectKey, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) -> String {
-        guard case .at(let time) = view else {
-            guard case .version(let id) = view else { preconditionFailure("a view is one of two") }
-            return id
+        switch view {
+        case .version(let id): return id
+        case .at(let time): return try await newest(of: key, at: time, operation)
         }
+    }
+
+    private func newest(
+        of key: ObjectKey, at time: Timestamp, _ operation: ObjectStoreError.Operation
+    ) async throws(ObjectStoreError) -> String {
         if let known = found.withLock({ $0.value(for: key) }) { return known.id }
         var request = VersionsRequest(prefix: key.bytes)
         while true {

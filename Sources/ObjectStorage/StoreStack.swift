@@ -26,7 +26,7 @@ package enum StoreStack {
             bounded, Retrying(options.retry, time: time, meter: meter), limits: options.limits)
         let shown: any ObjectStore = options.asOf.map { PastStore(retried, .at($0)) } ?? retried
         let below: any ObjectStore = prefix.isEmpty ? shown : PrefixedStore(shown, prefix: prefix)
-        // What was does not lag behind.
+        // A listing of the past has no recent writes to lag behind.
         if options.asOf != nil { return below }
         let lag = provider.capabilities.listingLag
         return lag > .zero ? OverlaidStore(below, RecentWrites(lag: lag, time: time)) : below

@@ -162,7 +162,7 @@ package struct MountSettings: Sendable, Hashable {
         }
     }
 
-    /// What the store does with each uploaded file.
+    /// The callbacks and limits that the store applies to uploaded files.
     package var uploadPolicy: UploadPolicy {
         var policy = UploadPolicy()
         if let callbackURL, let callbackBody {

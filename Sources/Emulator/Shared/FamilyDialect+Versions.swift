@@ -108,7 +108,7 @@ extension XMLWriter {
         element("NextVersionIdMarker", page.nextVersion ?? VersionRecord.null)
     }
 
-    /// What the delete of one object of many did, behind the key and the version that were named.
+    /// Adds the delete marker that a deletion has made or deleted, after the key and the version of the request.
     mutating func outcome(of removal: Bucket.Removal) {
         guard removal.isMarker, let marker = removal.versionID else { return }
         element("DeleteMarker", true)

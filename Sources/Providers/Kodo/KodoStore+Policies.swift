@@ -2,7 +2,7 @@ import Basics
 import HTTP
 import ObjectStorage
 
-/// What the token of an upload says, and how uploads end (Kodo API, upload policy).
+/// The policies in the tokens of uploads, and the answers to uploads (Kodo API, upload policy).
 extension KodoStore {
     /// The policy of an upload's token: this key only, no replacement if the request does not allow one, and what the mount
     /// wants for each file. `size` is the object's.

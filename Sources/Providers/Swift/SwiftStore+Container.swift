@@ -21,7 +21,7 @@ extension SwiftStore: ChangeableBucket {
         }
     }
 
-    // MARK: What it has beside its objects
+    // MARK: Metadata and access control
 
     private static let metadata = "x-container-meta-"
     private static let (readers, writers) = ("X-Container-Read", "X-Container-Write")

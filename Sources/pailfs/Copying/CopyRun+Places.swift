@@ -135,11 +135,18 @@ extension CopyRun {
 }
 
 extension ObjectStoreSession {
-    /// What files get for their names: by the options, and the types of this system's table where the store does not find them out.
+    /// The headers that files get for their names.
     var namedHeaders: NamedHeaders {
-        let table =
-            request.settings.uploadPolicy.detectsType ? nil : try? File(ContentTypes.systemTable).read(atMost: 1 << 20)
-        return NamedHeaders(
-            types: table.map { ContentTypes(table: $0) } ?? ContentTypes(), rules: request.settings.headerRules)
+        NamedHeaders(types: request.settings.contentTypes, rules: request.settings.headerRules)
+    }
+}
+
+extension MountSettings {
+    /// The types of this system's table; without one, and where the store finds the types out, no name has a type.
+    var contentTypes: ContentTypes {
+        guard !uploadPolicy.detectsType, let table = try? File(ContentTypes.systemTable).read(atMost: 1 << 20) else {
+            return ContentTypes()
+        }
+        return ContentTypes(table: table)
     }
 }

@@ -16,12 +16,11 @@ struct HeaderChange: Sendable {
             )
         }
         if case .metadata(let name) = header { try Self.requireFree(name, in: text) }
-        var value = text[text.index(after: colon)...].drop { $0 == " " }
-        while value.last == " " { value.removeLast() }
-        guard value.isEmpty || StoredHeader.canCarry(String(value)) else {
+        let value = text[text.index(after: colon)...].withoutOuterSpaces
+        guard value.isEmpty || StoredHeader.canCarry(value) else {
             throw CommandError("--header \(text): a header can have printable ASCII only")
         }
-        (self.header, self.value, self.text) = (header, value.isEmpty ? nil : String(value), text)
+        (self.header, self.value, self.text) = (header, value.isEmpty ? nil : value, text)
     }
 
     /// Throws for metadata that not every store takes, or that pailfs writes itself.

@@ -34,7 +34,7 @@ struct AccessCommand: ParsableCommand {
                 CANNED is a name that the store defines, such as private or public-read. A grant is written
                 user:ID=PERMISSION, group:URI=PERMISSION or email:ADDRESS=PERMISSION, with permissions of the store, such as
                 READ, READ_ACP, WRITE_ACP or FULL_CONTROL. A container of CSSP or Swift takes --readers and --writers, such
-                as .r:* for everyone; an empty text is for nobody else.
+                as .r:* for everyone; with an empty text only the owner has access.
                 """)
         @OptionGroup var object: ObjectArguments
         @Argument(help: "A canned list.") var canned: String?

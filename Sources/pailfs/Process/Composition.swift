@@ -293,11 +293,7 @@ final class Composition: Sendable {
         policy.hostName = hostName
         policy.prefix = request.prefix
         policy.headerRules = settings.headerRules
-        if !settings.readOnly, !settings.uploadPolicy.detectsType,
-            let table = try? File(ContentTypes.systemTable).read(atMost: 1 << 20)
-        {
-            policy.contentTypes = ContentTypes(table: table)
-        }
+        if !settings.readOnly { policy.contentTypes = settings.contentTypes }
         return policy
     }
 
